@@ -119,7 +119,7 @@ pub(crate) fn forward_plain(frame: &mut [u8], ingress: &Interface, fib: &Fib) ->
         && length.wrapping_sub(ipv4::HEADER_LEN) == payload.len()
         && !(SUSPECT[usize::from(ip.src().octets()[0])] | SUSPECT[usize::from(ip.dst().octets()[0])])
         && ip.ttl() > 1
-        && !(fib.own.may_have(ip.src()) && is_own(ip.src().into(), fib));
+        && !(fib.own_sources.may_have(ip.src()) && is_own(ip.src().into(), fib));
     if !usual {
         return None;
     }
@@ -216,7 +216,7 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
     let (port, station) = match hop {
         Hop::Station { port, mac } => (port, Ok(Some(mac))),
         Hop::Unresolved(neighbour) => (neighbour.port, Ok(None)),
-        Hop::Silent(neighbour) => (neighbour.port, Err(Reason::NeighFailed)),
+        Hop::Failed(neighbour) => (neighbour.port, Err(Reason::NeighFailed)),
         Hop::Local => return Err(Reason::LocalAddress),
         Hop::Blackhole => return Err(Reason::Blackhole),
         Hop::Unreachable => return Err(Reason::Unreachable),
@@ -294,7 +294,7 @@ fn other_station(dst: MacAddr) -> Reason {
 #[cold]
 #[inline(never)]
 fn is_own(source: IpAddr, fib: &Fib) -> bool {
-    fib.own.has(source) && fib.table.next_hop(source, || 0) == Some(Hop::Local)
+    fib.own_sources.has(source) && fib.table.next_hop(source, || 0) == Some(Hop::Local)
 }
 
 /// Returns true if no packet from or to this address may be forwarded: this network (0/8), loopback (127/8),

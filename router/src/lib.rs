@@ -2,7 +2,7 @@
 //!
 //! # Modules
 //! [`ip`] decides about a frame, and [`route`] finds the next hop. [`icmp`] informs the sender of a dropped packet.
-//! Frames [wait](Waiting) until their next hop's MAC address is known. `docs/router.md` in the repository lists
+//! Frames [wait](NeighbourQueues) until their next hop's MAC address is known. `docs/router.md` in the repository lists
 //! what the RFCs require of a router, and what of it is implemented.
 
 #![forbid(unsafe_code)]
@@ -14,10 +14,10 @@ mod output;
 mod reverse_path;
 pub mod route;
 mod router;
-mod waiting;
+mod neighbour_queues;
 
 pub use interface::{Allow, Interface, ReversePath, ReversePathError};
+pub use neighbour_queues::{NeighbourQueues, UnresolvedNeighbours, neighbour_queues};
 pub use output::{Output, OutputError, OutputRoute, output};
 pub use route::{Fib, FibControl, FibReader, Rib, Route, fib};
 pub use router::{MissingInterfaces, Router};
-pub use waiting::{Waiting, Wanted, waiting};

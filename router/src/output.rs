@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!   Output::address ─► Fib ─► headers before the payload, and the egress port
-//!        └─ a neighbour that is not known ─► Wanted ─► the follower asks the kernel, and the table changes
+//!        └─ a neighbour that is not known ─► UnresolvedNeighbours ─► the follower asks the kernel, and the table changes
 //! ```
 //! No packet waits here. If the neighbour of a datagram is not known, the caller sends the datagram again, as if it
 //! had been lost.
 
+use crate::neighbour_queues::{REQUEST_INTERVAL, REQUEST_SLOTS, UnresolvedNeighbours};
 use crate::route::{FibReader, Hop, Neighbour};
-use crate::waiting::{AGAIN, ASKED, Wanted};
 use netmem::pool::{Frame, NoRoom};
 use netmem::ring::{Sender, ring};
 use netmem::wire::datagram::{HOP_LIMIT, WriteError};
@@ -21,8 +21,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct Output {
     fib: FibReader,
-    wanted: Sender<Neighbour>,
-    /// Neighbours whose names were sent less than [`AGAIN`] ago; at most [`ASKED`].
+    requests: Sender<Neighbour>,
+    /// Neighbours that were requested less than [`REQUEST_INTERVAL`] ago; at most [`REQUEST_SLOTS`].
     asked: Vec<(Neighbour, Instant)>,
 }
 
@@ -64,7 +64,7 @@ pub enum OutputError {
     Unresolved(IpAddr),
     /// The next hop was asked for its MAC address and does not answer.
     #[error("{0} does not answer")]
-    Silent(IpAddr),
+    NeighbourFailed(IpAddr),
     /// The link has no address to send from.
     #[error("the interface towards {0} has no address to send from")]
     NoSource(IpAddr),
@@ -84,12 +84,12 @@ pub enum OutputError {
     Headers(#[from] WriteError),
 }
 
-/// Returns an [`Output`] over a table, and the names of the neighbours that it needs. `Follower::add_wanted` of the
-/// crate netmem-rtnetlink takes these names and has the kernel resolve their MAC addresses.
+/// Returns an [`Output`] over a table, and the receiver of the neighbours that it needs. `Follower::add_unresolved` of the
+/// crate netmem-rtnetlink takes these neighbours and has the kernel resolve their MAC addresses.
 #[cold]
-pub fn output(fib: FibReader) -> (Output, Wanted) {
-    let (wanted, names) = ring(ASKED);
-    (Output { fib, wanted, asked: Vec::new() }, Wanted(names))
+pub fn output(fib: FibReader) -> (Output, UnresolvedNeighbours) {
+    let (requests, receiver) = ring(REQUEST_SLOTS);
+    (Output { fib, requests, asked: Vec::new() }, UnresolvedNeighbours(receiver))
 }
 
 impl Output {
@@ -118,7 +118,7 @@ impl Output {
                 self.ask(neighbour);
                 return Err(OutputError::Unresolved(neighbour.address));
             }
-            Hop::Silent(neighbour) => return Err(OutputError::Silent(neighbour.address)),
+            Hop::Failed(neighbour) => return Err(OutputError::NeighbourFailed(neighbour.address)),
             Hop::Local => return Err(OutputError::Local(to)),
             Hop::Blackhole | Hop::Unreachable | Hop::Prohibit => return Err(OutputError::Refused(to)),
             Hop::Elsewhere => return Err(OutputError::NoRoute(to)),
@@ -170,10 +170,10 @@ impl Output {
     #[cold]
     fn ask(&mut self, neighbour: Neighbour) {
         let now = Instant::now();
-        self.asked.retain(|(_, then)| now.duration_since(*then) < AGAIN);
+        self.asked.retain(|(_, then)| now.duration_since(*then) < REQUEST_INTERVAL);
         let is_asked =
-            self.asked.len() >= ASKED as usize || self.asked.iter().any(|(its, _)| *its == neighbour);
-        if !is_asked && self.wanted.send(neighbour).is_ok() {
+            self.asked.len() >= REQUEST_SLOTS as usize || self.asked.iter().any(|(its, _)| *its == neighbour);
+        if !is_asked && self.requests.send(neighbour).is_ok() {
             self.asked.push((neighbour, now));
         }
     }

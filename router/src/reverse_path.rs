@@ -17,7 +17,7 @@ impl ReversePath {
         let leads_back = |source| {
             // The martian check rejects the router's own addresses, and counts them, unless `Allow::martians` is set. Any other
             // address of a local prefix has no sender.
-            let is_own = || fib.own.has(source) || fib.allow.martians;
+            let is_own = || fib.own_sources.has(source) || fib.allow.martians;
             fib.table.leads_to(source, port, self == ReversePath::Strict, is_own)
         };
         self != ReversePath::Off && source(frame, ingress).is_some_and(|source| !leads_back(source))

@@ -1,10 +1,10 @@
 //! The router as the forwarder's decision.
 
-use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
+use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Suppression};
 use crate::interface::{Interface, ReversePath};
 use crate::ip::{decide, decide_other, forward_admitted, forward_checked, forward_plain, fragment, unpadded};
+use crate::neighbour_queues::NeighbourQueues;
 use crate::route::{Fib, FibReader};
-use crate::waiting::Waiting;
 use netmem::forward::{Decide, Pieces, Reason, Replies, Verdict, Verdicts};
 use netmem::packet::Packet;
 use netmem::pool::{Batch, Frame};
@@ -30,7 +30,7 @@ const AHEAD: usize = 24;
 pub struct Router {
     fib: FibReader,
     /// Frames that wait for a neighbour's MAC address. If this is None, such frames are dropped.
-    waiting: Option<Waiting>,
+    queues: Option<NeighbourQueues>,
     /// The rate limits of ICMP errors.
     limiter: Limiter,
     icmp: Writer<IcmpCounters>,
@@ -54,13 +54,13 @@ impl Router {
     pub fn new(fib: FibReader) -> Router {
         let limiter = Limiter::new(IcmpLimit::default());
         let icmp = Writer::new(IcmpCounters::default());
-        Router { fib, waiting: None, limiter, icmp, began: Instant::now() }
+        Router { fib, queues: None, limiter, icmp, began: Instant::now() }
     }
 
-    /// Lets frames wait for their next hop's MAC address.
+    /// Lets frames wait for their next hop's MAC address, in these queues. Without them such frames are dropped.
     #[must_use]
-    pub fn with_waiting(self, waiting: Waiting) -> Router {
-        Router { waiting: Some(waiting), ..self }
+    pub fn with_neighbour_queues(self, queues: NeighbourQueues) -> Router {
+        Router { queues: Some(queues), ..self }
     }
 
     /// Sets the rate limits of ICMP errors.
@@ -97,8 +97,8 @@ impl Decide for Router {
     #[inline]
     fn refresh(&mut self) -> bool {
         let has_changed = self.fib.refresh();
-        if has_changed && let Some(waiting) = &mut self.waiting {
-            waiting.table_changed();
+        if has_changed && let Some(queues) = &mut self.queues {
+            queues.table_changed();
         }
         has_changed
     }
@@ -164,8 +164,8 @@ impl Decide for Router {
             let said =
                 say(&mut frame, (message, from.port, fib), |source| self.limiter.take(message, source, now));
             match said {
-                Some(Ok(_)) => IcmpCounters::sent(&self.icmp, message),
-                Some(Err(why)) => IcmpCounters::silent(&self.icmp, why),
+                Some(Ok(_)) => IcmpCounters::count_sent(&self.icmp, message),
+                Some(Err(why)) => IcmpCounters::count_suppressed(&self.icmp, why),
                 None => {}
             }
             // There is room: `replies` and `silent` get at most as many frames as came in.
@@ -189,19 +189,19 @@ impl Decide for Router {
     #[cold]
     fn wait(&mut self, from: Source, frames: &mut Batch) {
         let now = self.now();
-        if let Some(waiting) = &mut self.waiting {
-            waiting.put(from, frames, &self.fib.fib().table, now);
+        if let Some(queues) = &mut self.queues {
+            queues.put(from, frames, &self.fib.fib().table, now);
         }
     }
 
     fn waiting(&self) -> usize {
-        self.waiting.as_ref().map_or(0, Waiting::frames)
+        self.queues.as_ref().map_or(0, NeighbourQueues::frames)
     }
 
     #[cold]
     fn resume(&mut self) -> Option<(Source, Batch)> {
         let now = self.now();
-        self.waiting.as_mut()?.next_due(&self.fib.fib().table, now)
+        self.queues.as_mut()?.next_due(&self.fib.fib().table, now)
     }
 
     #[cold]
@@ -343,8 +343,8 @@ enum Returns {
 fn say(
     frame: &mut Frame,
     (message, from, fib): (Message, u8, &Fib),
-    limit: impl FnOnce(IpAddr) -> Result<(), Silence>,
-) -> Option<Result<Returns, Silence>> {
+    limit: impl FnOnce(IpAddr) -> Result<(), Suppression>,
+) -> Option<Result<Returns, Suppression>> {
     let error = IcmpError::about(frame.data(), message, from, fib)?;
     Some(error.and_then(|error| {
         limit(error.to())?;

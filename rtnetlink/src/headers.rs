@@ -31,7 +31,7 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>>
 }
 
 /// Returns true if a datagram may end an answer.
-pub(crate) fn ends(datagram: &[u8]) -> bool {
+pub(crate) fn may_end_reply(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| [NLMSG_DONE, NLMSG_ERROR].contains(&message.kind))
 }
 

@@ -6,7 +6,7 @@
 //! answer has no NLM_F_DUMP_INTR. Only removals cause this. A dump is whole if no removal is received from before
 //! the dump until after it.
 
-use crate::socket::{Answer, TRIES};
+use crate::socket::{DumpReply, TRIES};
 use std::time::{Duration, Instant};
 
 /// No further dump begins after this time, because neighbours are not asked for during dumps.
@@ -15,25 +15,25 @@ const AT_LENGTH: Duration = Duration::from_secs(1);
 /// Calls `dump` until an answer is whole, a few times at most. `is_quiet` reads the events, and returns true if
 /// none since its last call may have removed an IPv6 route. If no dump is whole, the answer is marked `interrupted`
 /// and holds all dumps, the last one first.
-pub(crate) fn ask<E>(
-    mut dump: impl FnMut() -> Result<Answer, E>,
+pub(crate) fn dump_until_whole<E>(
+    mut dump: impl FnMut() -> Result<DumpReply, E>,
     mut is_quiet: impl FnMut() -> Result<bool, E>,
-) -> Result<Answer, E> {
-    let (mut told, begun) = (Answer::default(), Instant::now());
+) -> Result<DumpReply, E> {
+    let (mut all, begun) = (DumpReply::default(), Instant::now());
     // A route that was removed before a dump is not in the tree.
     is_quiet()?;
     for _ in 0..=TRIES {
-        let mut answer = dump()?;
-        answer.unread += told.unread;
-        answer.forged += told.forged;
-        answer.interrupted |= !is_quiet()?;
-        if answer.interrupted {
-            answer.said.append(&mut told.said);
+        let mut reply = dump()?;
+        reply.unread += all.unread;
+        reply.forged += all.forged;
+        reply.interrupted |= !is_quiet()?;
+        if reply.interrupted {
+            reply.events.append(&mut all.events);
         }
-        told = answer;
-        if !told.interrupted || begun.elapsed() > AT_LENGTH {
+        all = reply;
+        if !all.interrupted || begun.elapsed() > AT_LENGTH {
             break;
         }
     }
-    Ok(told)
+    Ok(all)
 }

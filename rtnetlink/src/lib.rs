@@ -3,7 +3,7 @@
 //! ```text
 //!   kernel ─► socket ─► translate ─► Follower ─► Rib ─► FibControl      workers read
 //!      ▲  all there is, then events       │
-//!      └───────── asked for neighbours ◄──┴── Wanted                   frames wait there
+//!      └───────── asked for neighbours ◄──┴── UnresolvedNeighbours     frames wait there
 //! ```
 //! A [`Follower`] belongs to one control thread. Workers only see tables that change. Events are sometimes not
 //! enough to know the kernel's state: some were lost, or a link went and the kernel does not report the removal of
@@ -15,8 +15,8 @@
 //! use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpPort};
 //! use netmem::wire::MacAddr;
 //! use netmem::{DmaMap, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port};
-//! use netmem_router::{Interface, Router, waiting};
-//! use netmem_rtnetlink::{Attached, FollowError, Follower, Setup};
+//! use netmem_router::{Interface, Router, neighbour_queues};
+//! use netmem_rtnetlink::{PortInterface, FollowError, Follower, FollowerConfig};
 //! use std::sync::atomic::AtomicBool;
 //! use std::thread;
 //! use std::time::Duration;
@@ -32,54 +32,54 @@
 //! for name in ["eth0", "eth1"] {
 //!     ports.push(Box::new(XdpPort::open(&umem, &mut w, &pool, name, 0, &config)?));
 //!     // The kernel's MAC address and MTU replace these.
-//!     ends.push((Interface { mac: MacAddr::default(), mtu: 1500 }, Attached::Own(name.to_owned())));
+//!     ends.push((Interface { mac: MacAddr::default(), mtu: 1500 }, PortInterface::RouterEnd(name.to_owned())));
 //! }
 //!
-//! let (mut follower, fib) = Follower::start(Setup { ports: ends, ..Setup::default() })?;
-//! let (frames, wanted) = waiting(pool.frames() / 8);
-//! follower.add_wanted(wanted);
+//! let (mut follower, fib) = Follower::start(FollowerConfig { ports: ends, ..FollowerConfig::default() })?;
+//! let (queues, unresolved) = neighbour_queues(pool.frames() / 8);
+//! follower.add_unresolved(unresolved);
 //! let own = umem.own_addresses();
 //! thread::spawn(move || {
 //!     loop {
-//!         match follower.turn(Duration::from_millis(10)) {
-//!             Ok(()) | Err(FollowError::Ask { .. }) => {} // the kernel is asked again a second later
+//!         match follower.poll(Duration::from_millis(10)) {
+//!             Ok(()) | Err(FollowError::Request { .. }) => {} // the kernel is asked again a second later
 //!             Err(error) => return eprintln!("routes are no longer updated: {error}"),
 //!         }
-//!         if let (Some(own), Some(prefixes)) = (&own, follower.take_own()) {
+//!         if let (Some(own), Some(prefixes)) = (&own, follower.take_own_addresses()) {
 //!             own.set(&prefixes).unwrap_or_else(|error| eprintln!("own addresses are not updated: {error}"));
 //!         }
 //!     }
 //! });
 //!
-//! let router = Router::new(fib).with_waiting(frames); // with several workers: a clone of `fib` for each
+//! let router = Router::new(fib).with_neighbour_queues(queues); // with several workers: a clone of `fib` for each
 //! let mut forwarder = Forwarder::new(ports, pool, Box::new(router))?;
 //! forwarder.run(&mut w, &AtomicBool::new(false));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod addresses;
-mod attached;
 mod change;
 mod distinguisher;
 mod follower;
 mod headers;
-mod heard;
 mod ipv6_routes;
-mod known;
-mod left_out;
-mod listing;
 mod neighbours;
+mod pending;
+mod port_interface;
 mod resync;
 mod socket;
+mod state;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod unsupported;
 
-pub use addresses::Standing;
-pub use attached::Attached;
-pub use follower::{FollowError, Follower, Given, Setup};
-pub use known::Counters;
-pub use left_out::LeftOut;
-pub use listing::{Listing, NeighbourLine, RouteLine};
+pub use addresses::AddressState;
+pub use follower::{FollowError, Follower, FollowerConfig, StaticRoutes};
+pub use port_interface::PortInterface;
 pub use socket::neighbour_requests;
-pub use translate::{Event, RouteChange, Signal, State, events};
+pub use state::FollowerCounters;
+pub use tables::{FollowerTables, NeighbourLine, RouteLine};
+pub use translate::{Event, LinkState, NeighbourState, RouteChange, events};
+pub use unsupported::Unsupported;

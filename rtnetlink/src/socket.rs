@@ -1,6 +1,6 @@
 //! Sockets: one that receives events, and one that sends requests.
 
-use crate::headers::{ends, removes_ipv6_route};
+use crate::headers::{may_end_reply, removes_ipv6_route};
 use crate::translate::{Event, events};
 use netlink_packet_core::{
     NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -8,7 +8,7 @@ use netlink_packet_core::{
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState as NudState,
 };
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::rule::RuleMessage;
@@ -45,16 +45,16 @@ const ANSWER: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A datagram.
-    Some {
+    Datagram {
         /// Number of messages that could not be read.
         unread: usize,
         /// One of its messages reports the removal of an IPv6 route.
         removes_ipv6_route: bool,
     },
     /// There is nothing to read.
-    Nothing,
+    Empty,
     /// The kernel had more events than the socket could hold.
-    TooMuch,
+    Overrun,
     /// A datagram of another program, which was not read.
     Forged,
 }
@@ -80,16 +80,16 @@ impl EventSocket {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
-        let mut ear = EventSocket { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
+        let mut events = EventSocket { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
         // A process that drops its privileges cannot enlarge the buffer later.
         if broker::current().is_some() {
-            ear.buffer = BUFFER_KEPT / 2;
+            events.buffer = BUFFER_KEPT / 2;
         }
-        ear.grow();
+        events.grow();
         for group in GROUPS {
-            ear.socket.add_membership(group)?;
+            events.socket.add_membership(group)?;
         }
-        Ok(ear)
+        Ok(events)
     }
 
     /// Doubles the socket's receive buffer, up to the limit.
@@ -108,14 +108,14 @@ impl EventSocket {
         match receive(&self.socket, &mut self.datagram) {
             Ok(true) => {
                 let removes_ipv6_route = removes_ipv6_route(&self.datagram);
-                Ok(Received::Some { unread: events(&self.datagram, each), removes_ipv6_route })
+                Ok(Received::Datagram { unread: events(&self.datagram, each), removes_ipv6_route })
             }
             Ok(false) => Ok(Received::Forged),
             Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::AGAIN | Errno::INTR) => Ok(Received::Nothing),
+                Some(Errno::AGAIN | Errno::INTR) => Ok(Received::Empty),
                 Some(Errno::NOBUFS) => {
                     self.grow();
-                    Ok(Received::TooMuch)
+                    Ok(Received::Overrun)
                 }
                 _ => Err(error),
             },
@@ -159,7 +159,7 @@ impl AsFd for EventSocket {
 
 /// The kinds of state that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum All {
+pub(crate) enum DumpKind {
     Links,
     Addresses,
     Neighbours,
@@ -169,8 +169,8 @@ pub(crate) enum All {
 
 /// The kernel's answer.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) said: Vec<Event>,
+pub(crate) struct DumpReply {
+    pub(crate) events: Vec<Event>,
     /// Number of messages that could not be read.
     pub(crate) unread: usize,
     /// Number of datagrams of other programs, which were not read.
@@ -184,14 +184,14 @@ pub(crate) struct Answer {
 ///
 /// # Errors
 /// The kernel's error, or that the answer stopped in the middle.
-pub(crate) fn ask(all: All) -> io::Result<Answer> {
-    let mut answer = ask_once(all)?;
+pub(crate) fn request_dump(kind: DumpKind) -> io::Result<DumpReply> {
+    let mut answer = request_dump_once(kind)?;
     for _ in 0..TRIES {
         if !answer.interrupted {
             break;
         }
         let forged = answer.forged;
-        answer = ask_once(all)?;
+        answer = request_dump_once(kind)?;
         answer.forged += forged;
     }
     Ok(answer)
@@ -201,33 +201,33 @@ pub(crate) fn ask(all: All) -> io::Result<Answer> {
 /// parsed, so that less changes during the dump.
 ///
 /// # Errors
-/// As [`ask`].
-pub(crate) fn ask_once(all: All) -> io::Result<Answer> {
+/// As [`request_dump`].
+pub(crate) fn request_dump_once(kind: DumpKind) -> io::Result<DumpReply> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     // Bounds the wait for an end that cannot be read.
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
-    send(&socket, request(all), NLM_F_REQUEST | NLM_F_DUMP)?;
-    let (mut answer, mut datagram) = (Answer::default(), Vec::with_capacity(DATAGRAM));
-    let (mut received, mut heard) = (Vec::new(), Instant::now());
+    send(&socket, request(kind), NLM_F_REQUEST | NLM_F_DUMP)?;
+    let (mut answer, mut datagram) = (DumpReply::default(), Vec::with_capacity(DATAGRAM));
+    let (mut received, mut last_received) = (Vec::new(), Instant::now());
     loop {
         if !receive(&socket, &mut datagram)? {
             answer.forged += 1;
             // Datagrams of other programs do not count as an answer of the kernel.
-            if heard.elapsed() > ANSWER {
+            if last_received.elapsed() > ANSWER {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             continue;
         }
-        heard = Instant::now();
+        last_received = Instant::now();
         received.push(datagram.as_slice().into());
-        if ends(&datagram) && answer.read(received.drain(..))? {
+        if may_end_reply(&datagram) && answer.read(received.drain(..))? {
             return Ok(answer);
         }
     }
 }
 
-impl Answer {
+impl DumpReply {
     /// Reads datagrams. Returns true if the answer ends with them.
     fn read(&mut self, datagrams: impl Iterator<Item = Box<[u8]>>) -> io::Result<bool> {
         let (mut done, mut refused) = (false, None);
@@ -235,24 +235,24 @@ impl Answer {
             self.unread += events(&datagram, |event| match event {
                 Event::Done(changed) => (done, self.interrupted) = (true, self.interrupted | changed),
                 Event::Refused(code) => refused = Some(code),
-                event => self.said.push(event),
+                event => self.events.push(event),
             });
         }
         refused.map_or(Ok(done), |code| Err(io::Error::from_raw_os_error(code)))
     }
 }
 
-fn request(all: All) -> RouteNetlinkMessage {
-    match all {
-        All::Links => RouteNetlinkMessage::GetLink(LinkMessage::default()),
-        All::Addresses => RouteNetlinkMessage::GetAddress(AddressMessage::default()),
-        All::Neighbours => RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()),
-        All::Routes(family) => {
+fn request(kind: DumpKind) -> RouteNetlinkMessage {
+    match kind {
+        DumpKind::Links => RouteNetlinkMessage::GetLink(LinkMessage::default()),
+        DumpKind::Addresses => RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+        DumpKind::Neighbours => RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()),
+        DumpKind::Routes(family) => {
             let mut message = RouteMessage::default();
             message.header.address_family = family;
             RouteNetlinkMessage::GetRoute(message)
         }
-        All::Rules(family) => {
+        DumpKind::Rules(family) => {
             let mut message = RuleMessage::default();
             message.header.family = family;
             RouteNetlinkMessage::GetRule(message)
@@ -286,7 +286,7 @@ impl RequestSocket {
         };
         message.header.family = family;
         message.header.ifindex = link;
-        message.header.state = NeighbourState::None;
+        message.header.state = NudState::None;
         message.header.flags = NeighbourFlags::Use;
         message.attributes.push(NeighbourAttribute::Destination(destination));
         send(&self.0, RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE)
@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_has_always_more_to_say_than_fits_ends_the_listening() {
+    fn discarding_events_ends_with_an_error_if_the_socket_overruns_without_end() {
         let mut asked = 0_u64;
         let error = discard(|| {
             asked += 1;
@@ -341,12 +341,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_heard_yet_is_thrown_away_to_its_end_also_behind_what_was_too_much() {
-        let mut said = vec![Err(Errno::AGAIN), Ok(()), Err(Errno::INTR), Err(Errno::NOBUFS), Ok(())];
-        assert!(discard(|| said.pop().unwrap().map_err(io::Error::from)).is_ok());
-        assert!(said.is_empty());
-        let mut said = vec![Err(Errno::AGAIN), Err(Errno::BADF)];
-        let error = discard(|| said.pop().unwrap().map_err(io::Error::from)).unwrap_err();
-        assert_eq!((Errno::from_io_error(&error), said.len()), (Some(Errno::BADF), 1));
+    fn unread_events_are_discarded_until_the_socket_is_empty_also_after_an_overrun() {
+        let mut events = vec![Err(Errno::AGAIN), Ok(()), Err(Errno::INTR), Err(Errno::NOBUFS), Ok(())];
+        assert!(discard(|| events.pop().unwrap().map_err(io::Error::from)).is_ok());
+        assert!(events.is_empty());
+        let mut events = vec![Err(Errno::AGAIN), Err(Errno::BADF)];
+        let error = discard(|| events.pop().unwrap().map_err(io::Error::from)).unwrap_err();
+        assert_eq!((Errno::from_io_error(&error), events.len()), (Some(Errno::BADF), 1));
     }
 }

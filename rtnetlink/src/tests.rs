@@ -1,14 +1,14 @@
 //! Tests the meaning of messages, and that malformed messages do no harm.
 
-use crate::addresses::Standing;
+use crate::addresses::AddressState;
 use crate::distinguisher::distinguisher;
-use crate::left_out::LeftOut;
-use crate::translate::{Event, RouteChange, Signal, State, events};
+use crate::translate::{Event, LinkState, NeighbourState, RouteChange, events};
+use crate::unsupported::Unsupported;
 use netlink_packet_core::{DoneMessage, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState as NudState,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop,
@@ -48,19 +48,19 @@ fn gateway(last: u8) -> RouteAttribute {
 }
 
 fn via(link: u32, last: u8, weight: u16) -> Via {
-    Via { link, address: Some(Ipv4Addr::new(10, 77, 0, last).into()), weight, mtu: None, source: None }
+    Via::new(link, Some(Ipv4Addr::new(10, 77, 0, last).into())).with_weight(weight)
 }
 
-fn said(datagram: &[u8]) -> (Vec<Event>, usize) {
-    let mut said = Vec::new();
-    let unread = events(datagram, |event| said.push(event));
-    (said, unread)
+fn read(datagram: &[u8]) -> (Vec<Event>, usize) {
+    let mut all = Vec::new();
+    let unread = events(datagram, |event| all.push(event));
+    (all, unread)
 }
 
 fn targets(message: RouteMessage) -> Vec<Target> {
-    let (said, _) = said(&bytes(RouteNetlinkMessage::NewRoute(message), 0));
+    let (all, _) = read(&bytes(RouteNetlinkMessage::NewRoute(message), 0));
     let target = |event| if let Event::Route(_, route) = event { route.target } else { panic!("{event:?}") };
-    said.into_iter().map(target).collect()
+    all.into_iter().map(target).collect()
 }
 
 fn next_hop(link: u32, last: u8, weight: u8, flags: RouteNextHopFlags) -> RouteNextHop {
@@ -73,7 +73,7 @@ fn next_hop(link: u32, last: u8, weight: u8, flags: RouteNextHopFlags) -> RouteN
 }
 
 #[test]
-fn a_route_is_read_with_its_rank_and_ways_and_what_happened_to_it() {
+fn a_route_message_is_read_with_its_rank_its_paths_and_its_change() {
     let route =
         route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), RouteAttribute::Priority(7)]);
     let means = RibRoute {
@@ -88,7 +88,7 @@ fn a_route_is_read_with_its_rank_and_ways_and_what_happened_to_it() {
         (RouteNetlinkMessage::NewRoute(route.clone()), 0x100, RouteChange::Replaced),
         (RouteNetlinkMessage::DelRoute(route.clone()), 0, RouteChange::Removed),
     ] {
-        assert_eq!(said(&bytes(message, flags)), (vec![Event::Route(change, means.clone())], 0));
+        assert_eq!(read(&bytes(message, flags)), (vec![Event::Route(change, means.clone())], 0));
     }
 }
 
@@ -100,14 +100,14 @@ fn the_preferred_source_of_a_route_is_that_of_each_of_its_paths() {
     let one = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), source.clone()]);
     let hops = [3, 4].map(|link| next_hop(link, 1, 1, RouteNextHopFlags::empty())).to_vec();
     let several = route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops), source]);
-    let with = |link| Via { source: Some(own.into()), ..via(link, 1, 1) };
+    let with = |link| via(link, 1, 1).with_source(Some(own.into()));
     assert_eq!(targets(one), [Target::paths(vec![with(3)])]);
     assert_eq!(targets(several), [Target::paths(vec![with(3), with(4)])]);
 }
 
 /// Seen: of two routes that differed only in `proto` or `src`, one was known, and with the deletion of either none was.
 #[test]
-fn routes_that_differ_in_what_a_router_does_not_use_are_several_and_one_that_was_told_twice_is_one() {
+fn routes_that_differ_in_unused_fields_are_distinct_and_one_that_is_reported_twice_is_one() {
     let source = |last| RouteAttribute::PrefSource(RouteAddress::Inet(Ipv4Addr::new(10, 77, 0, last)));
     let with = |more: Vec<RouteAttribute>| {
         route(RouteType::Unicast, [vec![RouteAttribute::Oif(3), gateway(1)], more].concat())
@@ -118,20 +118,20 @@ fn routes_that_differ_in_what_a_router_does_not_use_are_several_and_one_that_was
     let window = RouteAttribute::Metrics(vec![RouteMetric::Window(9)]);
     let all = [vec![], vec![source(1)], vec![source(2)], vec![window], vec![RouteAttribute::NhId(7)]];
     let all: Vec<_> = all.into_iter().map(with).chain([protocol, scope]).collect();
-    let told = |message: RouteNetlinkMessage| match &said(&bytes(message, 0)).0[..] {
+    let read_route = |message: RouteNetlinkMessage| match &read(&bytes(message, 0)).0[..] {
         [Event::Route(change, route)] => (*change, route.clone()),
         other => panic!("{other:?}"),
     };
     let mut rib = Rib::default();
     for (number, message) in all.iter().enumerate() {
-        let (change, route) = told(RouteNetlinkMessage::NewRoute(message.clone()));
+        let (change, route) = read_route(RouteNetlinkMessage::NewRoute(message.clone()));
         assert_eq!(change.apply(&mut rib, &route), number == 0, "the order of several is not known");
         assert!(change.apply(&mut rib, &route), "by a dump and by the event before it");
         assert_eq!(rib.len(), number + 1);
     }
     let whole: Vec<_> = rib.routes().collect();
     for message in [3, 0, 1, 0, 2, 1, 0].into_iter().scan(all, |left, at| Some(left.remove(at))) {
-        let (change, route) = told(RouteNetlinkMessage::DelRoute(message));
+        let (change, route) = read_route(RouteNetlinkMessage::DelRoute(message));
         let before = rib.len();
         assert!(change.apply(&mut rib, &route) && whole.contains(&route));
         assert!(rib.len() + 1 == before && !rib.routes().any(|other| other == route), "{route:?}");
@@ -140,29 +140,30 @@ fn routes_that_differ_in_what_a_router_does_not_use_are_several_and_one_that_was
 
 /// Seen: a route that was dumped while its link was down, and a route that was deleted then, were silently skipped.
 #[test]
-fn ways_whose_link_is_down_do_not_count_and_routes_without_any_other_leave_it_open_what_there_is() {
-    let unsaid = |message: RouteMessage| {
-        for told in [RouteNetlinkMessage::NewRoute(message.clone()), RouteNetlinkMessage::DelRoute(message)] {
-            assert_eq!(said(&bytes(told, 0)).0, [Event::Unsaid]);
+fn paths_over_a_link_that_is_down_are_left_out_and_a_route_without_another_path_causes_a_resync() {
+    let causes_resync = |message: RouteMessage| {
+        for change in [RouteNetlinkMessage::NewRoute(message.clone()), RouteNetlinkMessage::DelRoute(message)]
+        {
+            assert_eq!(read(&bytes(change, 0)).0, [Event::RoutesMayHaveChanged]);
         }
     };
     let dead = RouteNextHopFlags::Dead;
     let hops = vec![next_hop(3, 1, 5, dead), next_hop(4, 2, 9, RouteNextHopFlags::empty())];
     let several = |hops| route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops)]);
     assert_eq!(targets(several(hops)), [Target::paths(vec![via(4, 2, 1)])]);
-    unsaid(several(vec![next_hop(3, 1, 1, dead)]));
+    causes_resync(several(vec![next_hop(3, 1, 1, dead)]));
     let mut single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1)]);
     single.header.flags = RouteFlags::Dead;
-    unsaid(single);
+    causes_resync(single);
 }
 
 #[test]
-fn a_routes_own_mtu_goes_with_each_of_its_ways_locked_or_not() {
+fn a_routes_own_mtu_is_that_of_each_of_its_paths_locked_or_not() {
     let metrics = |mtu: u32, more: &[RouteMetric]| {
         RouteAttribute::Metrics([&[RouteMetric::Window(9), RouteMetric::Mtu(mtu)], more].concat())
     };
     let lock = [RouteMetric::Lock(1 << 2)];
-    for (told, mtu) in [
+    for (metrics, mtu) in [
         (metrics(1300, &[]), Some(1300)),
         (metrics(1300, &lock), Some(1300)),
         (metrics(65_520, &[]), Some(65_520)),
@@ -170,61 +171,61 @@ fn a_routes_own_mtu_goes_with_each_of_its_ways_locked_or_not() {
         (metrics(0, &[]), None),
         (RouteAttribute::Metrics(lock.into()), None),
     ] {
-        let with = |hop: Via| Via { mtu, ..hop };
-        let single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), told.clone()]);
+        let with = |hop: Via| hop.with_mtu(mtu);
+        let single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), metrics.clone()]);
         assert_eq!(targets(single), [Target::paths(vec![with(via(3, 1, 1))])]);
         let hops = [(3, 1), (4, 2)].map(|(link, last)| next_hop(link, last, 1, RouteNextHopFlags::empty()));
-        let several = route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops.into()), told]);
+        let several = route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops.into()), metrics]);
         assert_eq!(targets(several), [Target::paths(vec![with(via(3, 1, 1)), with(via(4, 2, 1))])]);
     }
 }
 
 #[test]
-fn a_route_that_names_only_a_next_hop_object_leads_nowhere_instead_of_being_left_out() {
+fn a_route_that_names_only_a_next_hop_object_has_no_path_and_is_not_left_out() {
     let id = RouteAttribute::NhId(7);
     assert_eq!(targets(route(RouteType::Unicast, vec![id.clone()])), [Target::paths(Vec::new())]);
-    let told = route(RouteType::Unicast, vec![id, RouteAttribute::Oif(3), gateway(1)]);
-    assert_eq!(targets(told), [Target::paths(vec![via(3, 1, 1)])]);
+    let whole = route(RouteType::Unicast, vec![id, RouteAttribute::Oif(3), gateway(1)]);
+    assert_eq!(targets(whole), [Target::paths(vec![via(3, 1, 1)])]);
 }
 
 /// Seen: only the administrative state of a link was checked, and a port given by an alternative name of its link
 /// was never found.
 #[test]
-fn a_link_is_told_with_its_carrier_and_all_its_names() {
-    let told = |flags: LinkFlags| {
+fn a_link_is_reported_with_its_carrier_and_all_its_names() {
+    let read_link = |flags: LinkFlags| {
         let mut message = LinkMessage::default();
         message.header.index = 3;
         message.header.flags = flags;
         let others = ["enp1s0", "wan"].map(|name| Prop::AltIfName(name.to_owned()));
         message.attributes =
             vec![LinkAttribute::PropList(others.to_vec()), LinkAttribute::IfName("eth0".to_owned())];
-        said(&bytes(RouteNetlinkMessage::NewLink(message), 0)).0
+        read(&bytes(RouteNetlinkMessage::NewLink(message), 0)).0
     };
     for (flags, its) in [
-        (LinkFlags::Up | LinkFlags::Running | LinkFlags::LowerUp, Signal::Up),
-        (LinkFlags::Up, Signal::NoCarrier),
-        (LinkFlags::empty(), Signal::Down),
+        (LinkFlags::Up | LinkFlags::Running | LinkFlags::LowerUp, LinkState::Up),
+        (LinkFlags::Up, LinkState::NoCarrier),
+        (LinkFlags::empty(), LinkState::Down),
     ] {
-        let [Event::Link { index: 3, names, signal, .. }] = &told(flags)[..] else { panic!("no link") };
-        assert_eq!((*signal, &names[..]), (its, &["eth0", "enp1s0", "wan"].map(str::to_owned)[..]));
+        let [Event::Link { index: 3, names, state, .. }] = &read_link(flags)[..] else { panic!("no link") };
+        assert_eq!((*state, &names[..]), (its, &["eth0", "enp1s0", "wan"].map(str::to_owned)[..]));
     }
 }
 
 /// Seen: a message with an attribute of a newer kernel's length was counted, and its contents were never known.
 #[test]
-fn what_cannot_be_read_and_may_be_about_routes_leaves_it_open_what_there_is() {
+fn a_message_that_cannot_be_read_and_may_be_about_routes_causes_a_resync() {
     let mut message = bytes(RouteNetlinkMessage::NewRoute(route(RouteType::Unicast, vec![gateway(1)])), 0);
     let at = message.len() - 8;
     assert_eq!(message[at..at + 2], [8, 0], "the gateway");
     message[at] = 7;
-    assert_eq!(said(&message), (vec![Event::Unsaid], 1));
+    assert_eq!(read(&message), (vec![Event::RoutesMayHaveChanged], 1));
     // RTM_NEWMDB: not relevant.
     message[4] = 84;
-    assert_eq!(said(&message).0, []);
+    assert_eq!(read(&message).0, []);
 }
 
 #[test]
-fn ways_that_wrap_packets_into_something_else_are_on_no_link_here() {
+fn paths_that_encapsulate_packets_are_on_no_link() {
     let mpls = || RouteAttribute::EncapType(RouteLwEnCapType::Mpls);
     let single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), mpls()]);
     assert_eq!(targets(single), [Target::paths(vec![via(0, 1, 1)])]);
@@ -235,7 +236,7 @@ fn ways_that_wrap_packets_into_something_else_are_on_no_link_here() {
 }
 
 #[test]
-fn an_answer_that_ends_with_an_error_is_refused_and_not_all_there_is() {
+fn a_dump_that_ends_with_an_error_is_refused_and_is_not_complete() {
     let done = |code: i32| {
         let mut done = DoneMessage::default();
         done.code = code;
@@ -244,7 +245,7 @@ fn an_answer_that_ends_with_an_error_is_refused_and_not_all_there_is() {
         message.finalize();
         let mut bytes = vec![0; message.buffer_len().next_multiple_of(4)];
         message.serialize(&mut bytes);
-        said(&bytes)
+        read(&bytes)
     };
     assert_eq!(done(-105), (vec![Event::Refused(105)], 0));
     assert_eq!(done(0), (vec![Event::Done(false)], 0));
@@ -275,7 +276,7 @@ fn routes_of_other_tables_and_of_unknown_kinds_are_left_out() {
     }
 }
 
-fn neighbour(state: NeighbourState, mac: Option<Vec<u8>>) -> NeighbourMessage {
+fn neighbour(state: NudState, mac: Option<Vec<u8>>) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
     message.header.family = AddressFamily::Inet;
     message.header.ifindex = 3;
@@ -287,59 +288,59 @@ fn neighbour(state: NeighbourState, mac: Option<Vec<u8>>) -> NeighbourMessage {
 }
 
 #[test]
-fn a_neighbour_counts_by_its_state_and_its_link_address() {
+fn a_neighbours_state_is_derived_from_its_nud_state_and_its_mac_address() {
     let mac = [2, 0, 0, 0, 0, 1];
-    let known = |message| match &said(&bytes(message, 0)).0[..] {
+    let known = |message| match &read(&bytes(message, 0)).0[..] {
         [Event::Neighbour { link: 3, state, .. }] => *state,
         other => panic!("{other:?}"),
     };
     for (state, mac, means) in [
-        (NeighbourState::Reachable, mac.to_vec(), State::Fresh(MacAddr::new(mac))),
-        (NeighbourState::Permanent, mac.to_vec(), State::Fresh(MacAddr::new(mac))),
-        (NeighbourState::Noarp, mac.to_vec(), State::Fresh(MacAddr::new(mac))),
-        (NeighbourState::Probe, mac.to_vec(), State::Stale(MacAddr::new(mac))),
-        (NeighbourState::Failed, mac.to_vec(), State::Failed),
-        (NeighbourState::Incomplete, mac.to_vec(), State::Unknown),
-        (NeighbourState::Reachable, vec![1, 0, 0x5e, 0, 0, 1], State::Unknown),
-        (NeighbourState::Reachable, vec![2, 0, 0, 0], State::Unknown),
+        (NudState::Reachable, mac.to_vec(), NeighbourState::Reachable(MacAddr::new(mac))),
+        (NudState::Permanent, mac.to_vec(), NeighbourState::Reachable(MacAddr::new(mac))),
+        (NudState::Noarp, mac.to_vec(), NeighbourState::Reachable(MacAddr::new(mac))),
+        (NudState::Probe, mac.to_vec(), NeighbourState::Stale(MacAddr::new(mac))),
+        (NudState::Failed, mac.to_vec(), NeighbourState::Failed),
+        (NudState::Incomplete, mac.to_vec(), NeighbourState::Unknown),
+        (NudState::Reachable, vec![1, 0, 0x5e, 0, 0, 1], NeighbourState::Unknown),
+        (NudState::Reachable, vec![2, 0, 0, 0], NeighbourState::Unknown),
     ] {
         let message = neighbour(state, Some(mac));
         assert_eq!(known(RouteNetlinkMessage::NewNeighbour(message.clone())), means, "{message:?}");
-        assert_eq!(known(RouteNetlinkMessage::DelNeighbour(message)), State::Unknown);
+        assert_eq!(known(RouteNetlinkMessage::DelNeighbour(message)), NeighbourState::Unknown);
     }
 }
 
 #[test]
-fn an_address_is_good_for_what_its_flags_say_in_the_header_or_behind_it() {
-    let said_of = |flags: AddressFlags, behind: bool| {
+fn the_state_of_an_address_follows_from_its_flags_in_the_header_or_in_the_attribute() {
+    let state_with = |flags: AddressFlags, in_attribute: bool| {
         let mut message = AddressMessage::default();
         message.header.family = AddressFamily::Inet6;
         (message.header.index, message.header.prefix_len) = (3, 64);
         message.header.flags = AddressHeaderFlags::from_bits_retain(flags.bits() as u8);
         message.attributes.push(AddressAttribute::Address("fd00::1".parse().unwrap()));
-        message.attributes.extend(behind.then_some(AddressAttribute::Flags(flags)));
-        match &said(&bytes(RouteNetlinkMessage::NewAddress(message), 0)).0[..] {
-            [Event::Address { link: 3, standing: Some(standing), .. }] => *standing,
+        message.attributes.extend(in_attribute.then_some(AddressAttribute::Flags(flags)));
+        match &read(&bytes(RouteNetlinkMessage::NewAddress(message), 0)).0[..] {
+            [Event::Address { link: 3, state: Some(state), .. }] => *state,
             other => panic!("{other:?}"),
         }
     };
     let tentative = AddressFlags::Tentative;
     for (flags, means) in [
-        (AddressFlags::Permanent, Standing::Preferred),
-        (AddressFlags::Deprecated, Standing::Deprecated),
-        (tentative | AddressFlags::Permanent, Standing::Unfit),
-        (tentative | AddressFlags::Optimistic, Standing::Preferred),
-        (tentative | AddressFlags::Dadfailed, Standing::Unfit),
-        (AddressFlags::Optimistic | AddressFlags::Dadfailed, Standing::Unfit),
+        (AddressFlags::Permanent, AddressState::Preferred),
+        (AddressFlags::Deprecated, AddressState::Deprecated),
+        (tentative | AddressFlags::Permanent, AddressState::Unusable),
+        (tentative | AddressFlags::Optimistic, AddressState::Preferred),
+        (tentative | AddressFlags::Dadfailed, AddressState::Unusable),
+        (AddressFlags::Optimistic | AddressFlags::Dadfailed, AddressState::Unusable),
     ] {
-        assert_eq!([said_of(flags, false), said_of(flags, true)], [means; 2], "{flags:?}");
+        assert_eq!([state_with(flags, false), state_with(flags, true)], [means; 2], "{flags:?}");
     }
 }
 
 proptest! {
     /// Concatenated messages, truncated and with changed bytes. They are read as far as they are valid.
     #[test]
-    fn no_datagram_does_harm(
+    fn no_datagram_causes_a_panic(
         cut in 0..400_usize,
         edits in prop::collection::vec((0..400_usize, any::<u8>()), 0..8),
     ) {
@@ -347,30 +348,30 @@ proptest! {
         let mut datagram = Vec::new();
         datagram.extend(bytes(RouteNetlinkMessage::NewRoute(route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops)])), 0));
         let mac = Some(vec![2, 0, 0, 0, 0, 1]);
-        datagram.extend(bytes(RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, mac)), 0));
+        datagram.extend(bytes(RouteNetlinkMessage::NewNeighbour(neighbour(NudState::Stale, mac)), 0));
         datagram.extend(bytes(RouteNetlinkMessage::DelRoute(route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1)])), 0));
-        prop_assert_eq!(said(&datagram).0.len(), 3);
+        prop_assert_eq!(read(&datagram).0.len(), 3);
         for (at, byte) in edits {
             if let Some(place) = datagram.get_mut(at) {
                 *place = byte;
             }
         }
         datagram.truncate(cut);
-        let (said, unread) = said(&datagram);
-        prop_assert!(said.len().max(unread) <= datagram.len() / 16 + 1);
+        let (all, unread) = read(&datagram);
+        prop_assert!(all.len().max(unread) <= datagram.len() / 16 + 1);
     }
 }
 
 /// D7 of an early review: rules, other tables and routes of some packets were silently skipped.
 #[test]
-fn what_the_kernel_decides_by_and_is_not_followed_is_said_but_the_rules_that_each_kernel_has() {
+fn rules_and_routes_that_are_not_supported_are_reported_except_the_rules_of_every_kernel() {
     let rule = |family, priority, table: u8, more: &[RuleAttribute]| {
         let mut message = RuleMessage::default();
         message.header.family = family;
         message.header.table = table;
         message.attributes =
             [&[RuleAttribute::Priority(priority), RuleAttribute::Table(table.into())], more].concat();
-        said(&bytes(RouteNetlinkMessage::NewRule(message), 0)).0
+        read(&bytes(RouteNetlinkMessage::NewRule(message), 0)).0
     };
     for (family, priority, table) in [
         (AddressFamily::Inet, 0, 255),
@@ -383,12 +384,12 @@ fn what_the_kernel_decides_by_and_is_not_followed_is_said_but_the_rules_that_eac
         assert_eq!(rule(family, priority, table, &none), [], "{priority}");
     }
     let mark = [RuleAttribute::FwMark(7)];
-    for (told, is_ipv6, priority) in [
+    for (events, is_ipv6, priority) in [
         (rule(AddressFamily::Inet, 100, 100, &[]), false, 100),
         (rule(AddressFamily::Inet6, 32_767, 254, &[]), true, 32_767),
         (rule(AddressFamily::Inet, 32_766, 254, &mark), false, 32_766),
     ] {
-        assert_eq!(told, [Event::LeftOut(LeftOut::Rule { is_ipv6, priority })]);
+        assert_eq!(events, [Event::Unsupported(Unsupported::Rule { is_ipv6, priority })]);
     }
     let prefix = "10.1.0.0/16".parse().unwrap();
     let (mut default, mut service, mut sources) = {
@@ -399,12 +400,12 @@ fn what_the_kernel_decides_by_and_is_not_followed_is_said_but_the_rules_that_eac
     service.header.tos = 0x10;
     sources.header.source_prefix_length = 48;
     for (message, what) in [
-        (default, LeftOut::InDefault(prefix)),
-        (service, LeftOut::OfService(prefix)),
-        (sources, LeftOut::FromSources(prefix)),
+        (default, Unsupported::DefaultTableRoute(prefix)),
+        (service, Unsupported::TosRoute(prefix)),
+        (sources, Unsupported::SourceSpecificRoute(prefix)),
     ] {
         let gone = RouteNetlinkMessage::DelRoute(message.clone());
-        assert_eq!(said(&bytes(RouteNetlinkMessage::NewRoute(message), 0)).0, [Event::LeftOut(what)]);
-        assert_eq!(said(&bytes(gone, 0)).0, []);
+        assert_eq!(read(&bytes(RouteNetlinkMessage::NewRoute(message), 0)).0, [Event::Unsupported(what)]);
+        assert_eq!(read(&bytes(gone, 0)).0, []);
     }
 }

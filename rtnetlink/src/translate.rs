@@ -1,15 +1,15 @@
 //! Translates the kernel's messages into events. Nothing in them is trusted: invalid contents are left out.
 
-use crate::addresses::Standing;
+use crate::addresses::AddressState;
 use crate::distinguisher::distinguisher;
 use crate::headers::{Message, messages};
-use crate::left_out::LeftOut;
+use crate::unsupported::Unsupported;
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState as NudState,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop,
@@ -32,7 +32,7 @@ pub enum Event {
         /// The address of the neighbour.
         address: IpAddr,
         /// The state.
-        state: State,
+        state: NeighbourState,
     },
     /// A link exists and has these properties.
     Link {
@@ -40,8 +40,8 @@ pub enum Event {
         index: u32,
         /// The name of the link, followed by its alternative names.
         names: Vec<String>,
-        /// Whether packets can pass.
-        signal: Signal,
+        /// Whether packets can pass over it.
+        state: LinkState,
         /// The MAC address of an Ethernet link.
         mac: Option<MacAddr>,
         /// Maximum bytes of an IP packet in one frame.
@@ -56,12 +56,12 @@ pub enum Event {
         /// The address, and the length of the network on the link.
         net: IpNet,
         /// The use that may be made of the address, or None if the router does not have it any more.
-        standing: Option<Standing>,
+        state: Option<AddressState>,
     },
-    /// The kernel uses something that is not followed.
-    LeftOut(LeftOut),
+    /// The kernel forwards packets by something that is not followed.
+    Unsupported(Unsupported),
     /// Routes may have changed, and no other event reports which.
-    Unsaid,
+    RoutesMayHaveChanged,
     /// The end of an answer. True if something changed during the dump, so that the answer may be inconsistent.
     Done(bool),
     /// The kernel rejects the request with this error number.
@@ -81,10 +81,10 @@ pub enum RouteChange {
 
 /// Whether packets can pass over a link, as far as routes depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
+pub enum LinkState {
     /// The link is administratively down.
     Down,
-    /// The link is up without a carrier. Routes over it are used, unless the kernel is told to ignore them
+    /// The link is up without a carrier. Routes over it are used, unless the kernel is set to ignore them
     /// (`ignore_routes_with_linkdown`).
     NoCarrier,
     /// The link is up.
@@ -93,12 +93,12 @@ pub enum Signal {
 
 /// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// The MAC address is known, and it is permanent or was confirmed recently.
-    Fresh(MacAddr),
-    /// The MAC address is known and may be out of date.
+pub enum NeighbourState {
+    /// The MAC address is known, and it is permanent or was confirmed recently (NUD_REACHABLE, NUD_PERMANENT, NUD_NOARP).
+    Reachable(MacAddr),
+    /// The MAC address is known and may be out of date (NUD_STALE, NUD_DELAY, NUD_PROBE).
     Stale(MacAddr),
-    /// The neighbour did not answer.
+    /// The neighbour did not answer (NUD_FAILED).
     Failed,
     /// Nothing is known, or nothing yet.
     Unknown,
@@ -113,7 +113,7 @@ const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
 const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
 
 /// Passes the event of each message in a datagram to `each`, in order. Returns the number of messages that could
-/// not be read. Such a message also counts as [`Event::Unsaid`] if it may have been about routes.
+/// not be read. Such a message also counts as [`Event::RoutesMayHaveChanged`] if it may have been about routes.
 pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
     let mut unread = 0;
     for Message { bytes, kind, flags } in messages(datagram) {
@@ -122,7 +122,7 @@ pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
             Some(Err(Unread)) => {
                 unread += 1;
                 if FOLLOWED.contains(&kind) {
-                    each(Event::Unsaid);
+                    each(Event::RoutesMayHaveChanged);
                 }
             }
             None => {}
@@ -136,7 +136,7 @@ struct Unread;
 
 fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>> {
     if NEXT_HOP_OBJECTS.contains(&kind) {
-        return Some(Ok(Event::Unsaid));
+        return Some(Ok(Event::RoutesMayHaveChanged));
     }
     let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
         return Some(Err(Unread));
@@ -153,12 +153,12 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
                 self::route(change, &route)
             }
             RouteNetlinkMessage::DelRoute(route) => self::route(RouteChange::Removed, &route),
-            RouteNetlinkMessage::NewRule(rule) => LeftOut::rule(&rule).map(Event::LeftOut),
+            RouteNetlinkMessage::NewRule(rule) => Unsupported::rule(&rule).map(Event::Unsupported),
             RouteNetlinkMessage::NewNeighbour(neighbour) => self::neighbour(&neighbour, true),
             RouteNetlinkMessage::DelNeighbour(neighbour) => self::neighbour(&neighbour, false),
             RouteNetlinkMessage::NewLink(link) => self::link(link),
             RouteNetlinkMessage::DelLink(link) => {
-                plain_link(&link).then_some(Event::LinkGone(link.header.index))
+                is_about_link(&link).then_some(Event::LinkGone(link.header.index))
             }
             RouteNetlinkMessage::NewAddress(address) => self::address(&address, true),
             RouteNetlinkMessage::DelAddress(address) => self::address(&address, false),
@@ -191,36 +191,39 @@ fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
         return None;
     }
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
-    let left_out =
-        |what: fn(IpNet) -> LeftOut| (change != RouteChange::Removed).then(|| Event::LeftOut(what(prefix)));
+    let unsupported = |what: fn(IpNet) -> Unsupported| {
+        (change != RouteChange::Removed).then(|| Event::Unsupported(what(prefix)))
+    };
     let origin = match table {
         255 => Origin::Local,
         254 => Origin::Main,
-        253 => return left_out(LeftOut::InDefault),
+        253 => return unsupported(Unsupported::DefaultTableRoute),
         // A route of another table. The rule that names the table is reported.
         _ => return None,
     };
     if header.tos != 0 {
-        return left_out(LeftOut::OfService);
+        return unsupported(Unsupported::TosRoute);
     }
     if header.source_prefix_length != 0 {
-        return left_out(LeftOut::FromSources);
+        return unsupported(Unsupported::SourceSpecificRoute);
     }
-    let told = |target| {
+    let event = |target| {
         let distinguisher = distinguisher(message, &target);
         Event::Route(change, RibRoute { prefix, origin, metric, target, distinguisher })
     };
     match message.header.kind {
         // All links of the route are down, so the route is not used. The message does not say which route it was
         // here, or if it still exists.
-        RouteType::Unicast if !by_object(message) && ways(message).is_empty() => Some(Event::Unsaid),
-        _ => target(message).map(told),
+        RouteType::Unicast if !has_next_hop_object(message) && paths(message).is_empty() => {
+            Some(Event::RoutesMayHaveChanged)
+        }
+        _ => target(message).map(event),
     }
 }
 
 /// Returns true if a route's paths belong to a next-hop object and are not in the message (`nexthop_compat_mode`
 /// 0).
-fn by_object(message: &RouteMessage) -> bool {
+fn has_next_hop_object(message: &RouteMessage) -> bool {
     let has = |is: fn(&RouteAttribute) -> bool| message.attributes.iter().any(is);
     has(|attribute| matches!(attribute, RouteAttribute::NhId(_)))
         && !has(|attribute| matches!(attribute, RouteAttribute::Oif(_) | RouteAttribute::MultiPath(_)))
@@ -229,7 +232,7 @@ fn by_object(message: &RouteMessage) -> bool {
 /// Returns the target of a route, or None for kinds that a router does not have.
 fn target(message: &RouteMessage) -> Option<Target> {
     match message.header.kind {
-        RouteType::Unicast => Some(Target::paths(ways(message))),
+        RouteType::Unicast => Some(Target::paths(paths(message))),
         RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => {
             Some(Target::Local)
         }
@@ -245,16 +248,16 @@ fn target(message: &RouteMessage) -> Option<Target> {
 pub(crate) const NO_LINK: u32 = 0;
 
 /// Returns the link of a path, or `NO_LINK` if the path encapsulates its packets.
-fn bare(attributes: &[RouteAttribute], link: u32) -> u32 {
-    let wraps = |attribute: &RouteAttribute| {
+fn link_unless_encapsulated(attributes: &[RouteAttribute], link: u32) -> u32 {
+    let is_encapsulation = |attribute: &RouteAttribute| {
         matches!(attribute, RouteAttribute::Encap(_))
             || matches!(attribute, RouteAttribute::EncapType(kind) if *kind != RouteLwEnCapType::None)
     };
-    if attributes.iter().any(wraps) { NO_LINK } else { link }
+    if attributes.iter().any(is_encapsulation) { NO_LINK } else { link }
 }
 
 /// Returns a route's paths, without those whose link is down.
-fn ways(message: &RouteMessage) -> Vec<Via> {
+fn paths(message: &RouteMessage) -> Vec<Via> {
     let (mtu, source) = (mtu(message), preferred_source(message));
     let several = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::MultiPath(hops) => Some(hops),
@@ -262,21 +265,19 @@ fn ways(message: &RouteMessage) -> Vec<Via> {
     });
     if let Some(hops) = several {
         let alive = |hop: &&RouteNextHop| !hop.flags.contains(RouteNextHopFlags::Dead);
-        let via = |hop: &RouteNextHop| Via {
-            link: bare(&hop.attributes, hop.interface_index),
-            address: gateway(&hop.attributes),
-            weight: u16::from(hop.hops) + 1,
-            mtu,
-            source,
+        let via = |hop: &RouteNextHop| {
+            let link = link_unless_encapsulated(&hop.attributes, hop.interface_index);
+            let via = Via::new(link, gateway(&hop.attributes)).with_weight(u16::from(hop.hops) + 1);
+            via.with_mtu(mtu).with_source(source)
         };
         return hops.iter().filter(alive).map(via).collect();
     }
     let link = message.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Oif(link) => Some(bare(&message.attributes, *link)),
+        RouteAttribute::Oif(link) => Some(link_unless_encapsulated(&message.attributes, *link)),
         _ => None,
     });
     let link = link.filter(|_| !message.header.flags.contains(RouteFlags::Dead));
-    let via = |link| Via { link, address: gateway(&message.attributes), weight: 1, mtu, source };
+    let via = |link| Via::new(link, gateway(&message.attributes)).with_mtu(mtu).with_source(source);
     link.map(via).into_iter().collect()
 }
 
@@ -319,7 +320,7 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-fn neighbour(message: &NeighbourMessage, there: bool) -> Option<Event> {
+fn neighbour(message: &NeighbourMessage, exists: bool) -> Option<Event> {
     let header = &message.header;
     if header.flags.contains(NeighbourFlags::Proxy) {
         return None;
@@ -333,15 +334,13 @@ fn neighbour(message: &NeighbourMessage, there: bool) -> Option<Event> {
         NeighbourAttribute::LinkLayerAddress(bytes) => ethernet(bytes),
         _ => None,
     });
-    let state = match (header.state, mac.filter(|_| there)) {
-        (NeighbourState::Reachable | NeighbourState::Permanent | NeighbourState::Noarp, Some(mac)) => {
-            State::Fresh(mac)
+    let state = match (header.state, mac.filter(|_| exists)) {
+        (NudState::Reachable | NudState::Permanent | NudState::Noarp, Some(mac)) => {
+            NeighbourState::Reachable(mac)
         }
-        (NeighbourState::Stale | NeighbourState::Delay | NeighbourState::Probe, Some(mac)) => {
-            State::Stale(mac)
-        }
-        (NeighbourState::Failed, _) if there => State::Failed,
-        _ => State::Unknown,
+        (NudState::Stale | NudState::Delay | NudState::Probe, Some(mac)) => NeighbourState::Stale(mac),
+        (NudState::Failed, _) if exists => NeighbourState::Failed,
+        _ => NeighbourState::Unknown,
     };
     Some(Event::Neighbour { link: header.ifindex, address, state })
 }
@@ -352,21 +351,21 @@ fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
 }
 
 /// Returns true if a message is about the link itself, and not about its role as a bridge port.
-fn plain_link(message: &LinkMessage) -> bool {
+fn is_about_link(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Unspec
 }
 
 fn link(message: LinkMessage) -> Option<Event> {
-    if !plain_link(&message) {
+    if !is_about_link(&message) {
         return None;
     }
     let (index, flags) = (message.header.index, message.header.flags);
-    let signal = if !flags.contains(LinkFlags::Up) {
-        Signal::Down
+    let state = if !flags.contains(LinkFlags::Up) {
+        LinkState::Down
     } else if !flags.intersects(LinkFlags::Running | LinkFlags::LowerUp) {
-        Signal::NoCarrier
+        LinkState::NoCarrier
     } else {
-        Signal::Up
+        LinkState::Up
     };
     let (mut names, mut mac, mut mtu) = (Vec::new(), None, 0);
     for attribute in message.attributes {
@@ -378,14 +377,14 @@ fn link(message: LinkMessage) -> Option<Event> {
             _ => {}
         }
     }
-    (!names.is_empty()).then_some(Event::Link { index, names, signal, mac, mtu })
+    (!names.is_empty()).then_some(Event::Link { index, names, state, mac, mtu })
 }
 
 fn alternative_name(property: Prop) -> Option<String> {
     if let Prop::AltIfName(name) = property { Some(name) } else { None }
 }
 
-fn address(message: &AddressMessage, there: bool) -> Option<Event> {
+fn address(message: &AddressMessage, exists: bool) -> Option<Event> {
     // On a point-to-point link `Address` is that of the other end.
     let own = |attribute: &AddressAttribute| match attribute {
         AddressAttribute::Local(address) => Some((true, *address)),
@@ -394,12 +393,12 @@ fn address(message: &AddressMessage, there: bool) -> Option<Event> {
     };
     let (_, address) = message.attributes.iter().filter_map(own).max_by_key(|(local, _)| *local)?;
     let net = IpNet::new(address, message.header.prefix_len).ok()?;
-    Some(Event::Address { link: message.header.index, net, standing: there.then(|| standing(message)) })
+    Some(Event::Address { link: message.header.index, net, state: exists.then(|| address_state(message)) })
 }
 
 /// Returns the use that may be made of an address. An optimistic one may be used before detection is finished (RFC
 /// 4429 §3.3).
-fn standing(message: &AddressMessage) -> Standing {
+fn address_state(message: &AddressMessage) -> AddressState {
     let all = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Flags(flags) => Some(*flags),
         _ => None,
@@ -409,10 +408,10 @@ fn standing(message: &AddressMessage) -> Standing {
     let has = |flag| all.unwrap_or(first).contains(flag);
     let is_unsure = has(AddressFlags::Tentative) && !has(AddressFlags::Optimistic);
     if is_unsure || has(AddressFlags::Dadfailed) {
-        Standing::Unfit
+        AddressState::Unusable
     } else if has(AddressFlags::Deprecated) {
-        Standing::Deprecated
+        AddressState::Deprecated
     } else {
-        Standing::Preferred
+        AddressState::Preferred
     }
 }

@@ -11,7 +11,7 @@ use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
 use netmem::wire::MacAddr;
 use netmem::{Batch, Complete, DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Tx, Wake, Worker};
 use netmem_router::{Interface, Output, OutputError, output};
-use netmem_rtnetlink::{Attached, Follower, Setup};
+use netmem_rtnetlink::{Follower, FollowerConfig, PortInterface};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
@@ -52,7 +52,9 @@ impl Sender {
         wait_until(&format!("a datagram reaches {to}"), || {
             match self.send(payload, to) {
                 Ok(())
-                | Err(OutputError::Unresolved(_) | OutputError::Silent(_) | OutputError::NoRoute(_)) => {}
+                | Err(
+                    OutputError::Unresolved(_) | OutputError::NeighbourFailed(_) | OutputError::NoRoute(_),
+                ) => {}
                 Err(other) => panic!("{to}: {other}"),
             }
             let mut read = [0; 2000];
@@ -90,14 +92,14 @@ fn begin<'scope>(
         bed.dut.inside(move || {
             // The kernel's values of its interfaces replace these.
             let unknown = Interface { mac: MacAddr::default(), mtu: 1500 };
-            let own = |name: &str| (unknown, Attached::Own(name.to_owned()));
-            let setup = Setup { ports: vec![own("one"), own("two")], ..Setup::default() };
-            let (mut follower, fib) = Follower::start(setup).unwrap();
-            let (output, wanted) = output(fib);
-            follower.add_wanted(wanted);
+            let own = |name: &str| (unknown, PortInterface::RouterEnd(name.to_owned()));
+            let config = FollowerConfig { ports: vec![own("one"), own("two")], ..FollowerConfig::default() };
+            let (mut follower, fib) = Follower::start(config).unwrap();
+            let (output, unresolved) = output(fib);
+            follower.add_unresolved(unresolved);
             give.send(output).unwrap();
             while !stop.load(Relaxed) {
-                follower.turn(Duration::from_millis(10)).unwrap();
+                follower.poll(Duration::from_millis(10)).unwrap();
             }
         });
     });
@@ -132,7 +134,7 @@ fn lay() -> Option<Testbed> {
 }
 
 #[test]
-fn datagrams_nobody_asked_for_go_by_the_kernels_routes_neighbours_and_addresses_as_they_change() {
+fn datagrams_without_a_request_follow_the_kernels_routes_neighbours_and_addresses_as_they_change() {
     let Some(bed) = lay() else { return };
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -169,7 +171,7 @@ fn datagrams_nobody_asked_for_go_by_the_kernels_routes_neighbours_and_addresses_
 }
 
 #[test]
-fn a_datagram_may_be_as_long_as_the_route_and_the_link_say_while_these_change() {
+fn a_datagram_may_be_as_long_as_the_mtu_of_the_route_and_the_link_while_these_change() {
     let Some(bed) = lay() else { return };
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -89,7 +89,9 @@ pub fn routes() -> [Route; 2] {
 
 /// Returns the router between the two hosts.
 pub fn router() -> Fib {
-    Fib { table: routes().into_iter().collect(), interfaces: INTERFACES.to_vec(), ..Fib::default() }
+    let mut fib = Fib::new(INTERFACES.to_vec());
+    fib.table = routes().into_iter().collect();
+    fib
 }
 
 /// An error in the requested traffic.
@@ -162,7 +164,7 @@ impl Traffic {
         let Some(frame) = buf.get_mut(..self.format.size) else { return 0 };
         let Ok((head, noise)) = Head::mut_from_prefix(frame) else { return 0 };
         *head = self.format.head(self.flow, self.seq);
-        noise.copy_from_slice(self.format.noise.behind(&head.stamp));
+        noise.copy_from_slice(self.format.noise.after(&head.stamp));
         self.flow += 1;
         if self.flow == self.format.flows {
             self.flow = self.first;

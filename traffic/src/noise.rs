@@ -33,7 +33,7 @@ impl Noise {
 
     /// Returns the noise behind `stamp`.
     #[inline]
-    pub(super) fn behind(&self, stamp: &Stamp) -> &'static [u8] {
+    pub(super) fn after(&self, stamp: &Stamp) -> &'static [u8] {
         &NOISE[stamp.window()..][..self.len]
     }
 

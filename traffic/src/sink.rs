@@ -124,7 +124,7 @@ impl Sink {
         let said = head.stamp.identity();
         let (flow, seq) = (u32::from(said.flow), said.seq);
         let want = self.format.head(flow, seq);
-        if flow < self.format.flows && *head == want && noise == self.format.noise.behind(&want.stamp) {
+        if flow < self.format.flows && *head == want && noise == self.format.noise.after(&want.stamp) {
             Ok((flow, seq))
         } else {
             Err(self.fault(frame, head, &want))

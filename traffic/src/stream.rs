@@ -195,7 +195,7 @@ impl Stream {
                 rest
             }
         };
-        rest.copy_from_slice(noise.behind(&stamp));
+        rest.copy_from_slice(noise.after(&stamp));
     }
 
     #[inline]

@@ -1,6 +1,5 @@
 //! The arguments of the command line.
 
-mod attached;
 mod config;
 mod doctor;
 mod fold;
@@ -12,6 +11,7 @@ mod lab;
 mod number;
 mod observe;
 mod packets;
+mod port_interface;
 mod recorder;
 mod route;
 mod router;
@@ -23,7 +23,6 @@ mod traffic;
 mod workers;
 mod written;
 
-pub use attached::attached;
 pub use doctor::DoctorArgs;
 pub use forward::{CopiesArg, ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
 pub use frame_size::FrameSize;
@@ -33,6 +32,7 @@ pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
 pub use observe::{ReloadArgs, SetArgs, StatArgs, TopArgs};
 pub use packets::{LOCAL_QUEUE_BYTES_MAX, PacketArgs, PathArg, ReadyHeads};
+pub use port_interface::port_interface;
 pub use recorder::{LOST_BETWEEN, RecordArgs, RecorderPlan, When};
 pub use route::{ByPort, OfPort, check_interfaces};
 pub use sandbox::{SandboxArgs, User};

@@ -1,10 +1,10 @@
 //! `--route`, `--address` and `--reverse-path`: the text form, with ports by number or by the interface's name.
 
-use super::attached;
+use super::port_interface;
 use netmem_ports::PortSpec;
 use netmem_router::route::{OwnAddress, Route};
 use netmem_router::{ReversePath, ReversePathError};
-use netmem_rtnetlink::Attached;
+use netmem_rtnetlink::PortInterface;
 use std::fmt::Display;
 use std::mem::discriminant;
 use std::str::FromStr;
@@ -71,7 +71,7 @@ impl<T: OfPort> ByPort<T> {
     /// One line with the existing interfaces.
     pub fn resolved(&self, option: &str, ports: &[PortSpec]) -> Result<T, String> {
         let Some(wanted) = &self.interface else { return Ok(self.value) };
-        let names: Vec<Option<String>> = ports.iter().map(|port| name_of(attached(port))).collect();
+        let names: Vec<Option<String>> = ports.iter().map(|port| name_of(port_interface(port))).collect();
         match names.iter().position(|name| name.as_ref() == Some(wanted)) {
             Some(number) => Ok(self.value.with_port(number.min(usize::from(u8::MAX)) as u8)),
             None => {
@@ -95,18 +95,18 @@ impl<T: OfPort> ByPort<T> {
 /// # Errors
 /// One line about two ports of one interface.
 pub fn check_interfaces(ports: &[PortSpec], number: impl Fn(&str) -> Option<u32>) -> Result<(), String> {
-    let mut before: Vec<(&PortSpec, Attached, Option<u32>)> = Vec::new();
+    let mut before: Vec<(&PortSpec, PortInterface, Option<u32>)> = Vec::new();
     for port in ports {
-        let its = attached(port);
+        let its = port_interface(port);
         let Some(name) = its.name() else { continue };
         let its_number = number(name);
-        let is_same = |(_, other, other_number): &&(&PortSpec, Attached, Option<u32>)| {
+        let is_same = |(_, other, other_number): &&(&PortSpec, PortInterface, Option<u32>)| {
             let has_its_name = other.name() == Some(name);
             let has_its_number = its_number.is_some() && *other_number == its_number;
             discriminant(other) == discriminant(&its) && (has_its_name || has_its_number)
         };
-        if let Some((other, attached, _)) = before.iter().find(is_same) {
-            let other_name = attached.name().filter(|other| *other != name);
+        if let Some((other, port_interface, _)) = before.iter().find(is_same) {
+            let other_name = port_interface.name().filter(|other| *other != name);
             let are_one = |other| format!("{other} and {name} are one interface, and ");
             let are_one = other_name.map_or_else(String::new, are_one);
             return Err(format!(
@@ -119,10 +119,10 @@ pub fn check_interfaces(ports: &[PortSpec], number: impl Fn(&str) -> Option<u32>
     Ok(())
 }
 
-fn name_of(attached: Attached) -> Option<String> {
-    match attached {
-        Attached::Own(name) | Attached::Opposite(name) => Some(name),
-        Attached::Nothing => None,
+fn name_of(port_interface: PortInterface) -> Option<String> {
+    match port_interface {
+        PortInterface::RouterEnd(name) | PortInterface::HostEnd(name) => Some(name),
+        PortInterface::Absent => None,
     }
 }
 

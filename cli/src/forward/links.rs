@@ -2,13 +2,13 @@
 //! links. An interface that is changed, or made again, may have another address and MTU. COLD.
 
 use super::plan::Source;
-use crate::args::attached;
+use crate::args::port_interface;
 use crate::log::Level;
 use netmem::system::netdev::Netdev;
 use netmem::wire::MacAddr;
 use netmem_router::Interface;
 use netmem_router::route::{Change, FibControl, OwnAddress, Rib};
-use netmem_rtnetlink::Attached;
+use netmem_rtnetlink::PortInterface;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The table of given routes, the control that publishes it to workers, and the router's own addresses.
@@ -26,7 +26,7 @@ pub struct Links {
 struct PortLink {
     /// The port, as it is written.
     port: String,
-    attached: Attached,
+    port_interface: PortInterface,
     /// The kernel's interface. A port stays with this interface, whatever the name of it or of another becomes.
     netdev: Option<Netdev>,
     /// Its last known name.
@@ -40,10 +40,10 @@ impl Links {
     pub fn new(table: Option<GivenTable>, source: &Source, ends: Vec<Interface>) -> Links {
         let Source::Ports { ports, .. } = source else { return Links { table: None, ports: Vec::new() } };
         let link = |(port, end)| {
-            let attached = attached(port);
-            let name = attached.name().unwrap_or_default().to_owned();
-            let netdev = attached.name().and_then(|name| Netdev::open(name).ok());
-            PortLink { port: port.to_string(), attached, netdev, name, end }
+            let port_interface = port_interface(port);
+            let name = port_interface.name().unwrap_or_default().to_owned();
+            let netdev = port_interface.name().and_then(|name| Netdev::open(name).ok());
+            PortLink { port: port.to_string(), port_interface, netdev, name, end }
         };
         Links { table, ports: ports.iter().zip(ends).map(link).collect() }
     }
@@ -71,7 +71,7 @@ impl PortLink {
     /// Reads the current name. Returns a line if it has changed. If the interface is gone, the one that now has its
     /// name takes its place.
     fn look_at_name(&mut self) -> Option<String> {
-        let written = self.attached.name()?;
+        let written = self.port_interface.name()?;
         let now = self.netdev.as_ref().and_then(|netdev| netdev.current_name().ok());
         let Some(now) = now else {
             self.netdev = match &self.netdev {
@@ -100,13 +100,13 @@ impl PortLink {
     /// Reads the current end of the link. Returns a line if it has changed. If the interface is gone, the end stays
     /// the same until there is another.
     fn look_at_end(&mut self) -> Option<String> {
-        let now = self.attached.end(self.end, interface(self.netdev.as_ref()?)?);
+        let now = self.port_interface.router_interface(self.end, interface(self.netdev.as_ref()?)?);
         if now == self.end {
             return None;
         }
         self.end = now;
         let name = &self.name;
-        Some(match self.attached.own() {
+        Some(match self.port_interface.router_end() {
             Some(_) => format!("interface {name} now has address {} and MTU {}", now.mac, now.mtu),
             None => format!("interface {name} now has MTU {}", now.mtu),
         })

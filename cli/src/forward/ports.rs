@@ -6,7 +6,7 @@ use super::own_addresses::Own;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::worker_setup::Owner;
-use crate::args::{ModeArg, attached};
+use crate::args::{ModeArg, port_interface};
 use crate::failure::Failure;
 use netmem::page::Memory;
 use netmem::port::Port;
@@ -73,7 +73,7 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
 
 /// Returns the MTU of the narrowest interface of the ports, or None if no port has an existing interface.
 fn narrowest(ports: &[PortSpec]) -> Option<u16> {
-    let mtu = |spec: &PortSpec| Netdev::open(attached(spec).name()?).ok()?.mtu().ok();
+    let mtu = |spec: &PortSpec| Netdev::open(port_interface(spec).name()?).ok()?.mtu().ok();
     ports.iter().filter_map(mtu).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min()
 }
 

@@ -81,7 +81,7 @@ impl IcmpReport {
         let of = |icmp: &IcmpCounters| IcmpReport {
             originated: icmp.originated(),
             sent: icmp.messages().map(|(message, count)| (message.name(), count)).collect(),
-            silent: icmp.silences().map(|(why, count)| (why.name(), count)).collect(),
+            silent: icmp.suppressed().map(|(why, count)| (why.name(), count)).collect(),
         };
         let add = |mut all: IcmpReport, its: IcmpReport| {
             all.originated += its.originated;

@@ -6,7 +6,7 @@ use super::phases::Phases;
 use super::plan::{Plan, Source};
 use super::resyncs::Resyncs;
 use super::worker_setup::Icmp;
-use crate::args::{ModeArg, RoutesArg, attached};
+use crate::args::{ModeArg, RoutesArg, port_interface};
 use crate::control::Record;
 use crate::control::registry::Registry;
 use crate::failure::Failure;
@@ -16,8 +16,8 @@ use netmem::pool::Pool;
 use netmem_router::Interface;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
-use netmem_router::{Router, Waiting, waiting};
-use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
+use netmem_router::{NeighbourQueues, Router, neighbour_queues};
+use netmem_rtnetlink::{FollowError, Follower, FollowerConfig, FollowerTables, StaticRoutes};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, mem};
@@ -41,13 +41,13 @@ pub enum ModeDecision {
 }
 
 impl ModeDecision {
-    /// Returns the decision of one worker. If a router lets frames wait, they wait in `waiting`.
-    pub fn decision(&self, waiting: Option<Waiting>, limit: IcmpLimit) -> (Box<dyn Decide>, Icmp) {
+    /// Returns the decision of one worker. If a router lets frames wait, they wait in `queues`.
+    pub fn decision(&self, queues: Option<NeighbourQueues>, limit: IcmpLimit) -> (Box<dyn Decide>, Icmp) {
         let simple: Box<dyn Decide> = match self {
             ModeDecision::Ip(reader) => {
                 let mut router = Router::new(reader.clone()).with_icmp_limit(limit);
-                if let Some(waiting) = waiting {
-                    router = router.with_waiting(waiting);
+                if let Some(queues) = queues {
+                    router = router.with_neighbour_queues(queues);
                 }
                 let icmp = Icmp { counters: router.icmp_counters(), control: Some(router.icmp_control()) };
                 return (Box::new(router), icmp);
@@ -66,7 +66,7 @@ pub enum GivenRoutes {
     /// There are no other routes, except for the router's own addresses.
     Alone(GivenTable),
     /// The kernel's routes are used in addition.
-    Beside(Given),
+    Beside(StaticRoutes),
 }
 
 impl GivenRoutes {
@@ -76,10 +76,10 @@ impl GivenRoutes {
         match self {
             GivenRoutes::Alone(alone) => {
                 let (rib, control, own) = &mut *alone.lock().unwrap_or_else(PoisonError::into_inner);
-                rib.replace_given(own.iter().flat_map(|own| own.routes()).chain(routes));
+                rib.replace_static(own.iter().flat_map(|own| own.routes()).chain(routes));
                 control.apply(rib.take_changes());
             }
-            GivenRoutes::Beside(given) => given.replace(routes),
+            GivenRoutes::Beside(beside) => beside.replace(routes),
         }
     }
 
@@ -123,9 +123,10 @@ fn routes(
     if from == RoutesArg::Given {
         let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
         let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
-        let reverse_path = plan.reverse_path.clone();
-        let mut first = Fib { interfaces, addresses, allow: plan.allow, reverse_path, ..Fib::default() };
-        first.apply(&[Change::Own(own.iter().map(|own| own.net).collect())]);
+        let mut first = Fib::new(interfaces);
+        (first.addresses, first.allow) = (addresses, plan.allow);
+        first.reverse_path = plan.reverse_path.clone();
+        first.apply(&[Change::OwnAddresses(own.iter().map(|own| own.net).collect())]);
         let (control, mut reader) = fib(first);
         let table = (Rib::default(), control, own.to_vec());
         let mut given = GivenRoutes::Alone(Arc::new(Mutex::new(table)));
@@ -133,9 +134,9 @@ fn routes(
         reader.refresh();
         return Ok((ModeDecision::Ip(reader), Some(given), None));
     }
-    let setup = Setup {
-        ports: interfaces.into_iter().zip(ports.iter().map(attached)).collect(),
-        given: routes.iter().map(|route| RibRoute::from(*route)).collect(),
+    let config = FollowerConfig {
+        ports: interfaces.into_iter().zip(ports.iter().map(port_interface)).collect(),
+        static_routes: routes.iter().map(|route| RibRoute::from(*route)).collect(),
         allow: plan.allow,
         reverse_path: plan.reverse_path.clone(),
     };
@@ -147,8 +148,8 @@ fn routes(
             ),
         );
     }
-    let (follower, reader) = Follower::start(setup).map_err(Failure::input)?;
-    Ok((ModeDecision::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
+    let (follower, reader) = Follower::start(config).map_err(Failure::input)?;
+    Ok((ModeDecision::Ip(reader), Some(GivenRoutes::Beside(follower.static_routes())), Some(follower)))
 }
 
 /// Follows the kernel's routes, and its own addresses if ports leave those to the kernel.
@@ -158,28 +159,28 @@ pub struct Following {
 }
 
 impl Following {
-    /// Makes the waiting frames of this pool, on one of `workers` workers. The follower asks for their neighbours.
-    pub fn waiting(&mut self, pool: &Pool, workers: usize) -> Waiting {
+    /// Makes the queues of frames of this pool that wait for neighbours, on one of `workers` workers. The follower asks for their neighbours.
+    pub fn neighbour_queues(&mut self, pool: &Pool, workers: usize) -> NeighbourQueues {
         // Frames that wait with any worker may all belong to one pool.
-        let (waiting, wanted) = waiting(pool.frames() / (WAITING_SHARE * workers));
-        self.follower.add_wanted(wanted);
-        waiting
+        let (queues, unresolved) = neighbour_queues(pool.frames() / (WAITING_SHARE * workers));
+        self.follower.add_unresolved(unresolved);
+        queues
     }
 
     /// Follows until the workers are drained. If that fails, the workers go on with the current routes.
     pub fn run(mut self, phases: &Phases) {
         let mut resyncs = Resyncs::default();
-        let (mut own, listing, mut forged) =
-            (AddressUpdates::new(mem::take(&mut self.own)), self.follower.listing(), false);
+        let (mut own, tables, mut forged) =
+            (AddressUpdates::new(mem::take(&mut self.own)), self.follower.tables(), false);
         while !phases.is_drained() {
-            match self.follower.turn(TURN) {
+            match self.follower.poll(TURN) {
                 Ok(()) => {
-                    if let Some(news) = resyncs.went_on(|| listing.counters().resyncs) {
+                    if let Some(news) = resyncs.went_on(|| tables.counters().resyncs) {
                         log::say(Level::Info, format_args!("netmem: {news}"));
                     }
                 }
-                Err(error @ FollowError::Ask { .. }) => {
-                    if let Some(news) = resyncs.failed(&error.to_string(), listing.counters().resyncs) {
+                Err(error @ FollowError::Request { .. }) => {
+                    if let Some(news) = resyncs.failed(&error.to_string(), tables.counters().resyncs) {
                         log::say(Level::Warning, format_args!("netmem: {news}"));
                     }
                 }
@@ -188,7 +189,7 @@ impl Following {
                     return;
                 }
             }
-            if !forged && listing.counters().forged > 0 {
+            if !forged && tables.counters().forged > 0 {
                 log::say(
                     Level::Warning,
                     "netmem: another program sends netlink messages to netmem in the kernel's place: they are not read, and \
@@ -196,10 +197,10 @@ impl Following {
                 );
                 forged = true;
             }
-            for what in self.follower.take_left_out() {
+            for what in self.follower.take_unsupported() {
                 log::say(Level::Warning, format_args!("netmem: not followed: {what}"));
             }
-            if let Some(news) = own.update(self.follower.take_own()) {
+            if let Some(news) = own.update(self.follower.take_own_addresses()) {
                 log::say(Level::Info, format_args!("netmem: {news}"));
             }
         }
@@ -212,8 +213,8 @@ fn name<T: std::str::FromStr>(text: &str) -> Result<Option<T>, T::Err> {
 }
 
 /// Adds the sections of routes, neighbours, and the follower's counters.
-pub fn registry(registry: &mut Registry, listing: &Listing) {
-    let of = listing.clone();
+pub fn registry(registry: &mut Registry, tables: &FollowerTables) {
+    let of = tables.clone();
     registry.table("routes", move |after| {
         let record = |route: netmem_rtnetlink::RouteLine| {
             Record::default()
@@ -224,9 +225,9 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
                 .with("paths", route.paths)
         };
         let after = self::name(after).map_err(|_| format!("after {after:?}: give a prefix, or nothing"))?;
-        Ok(of.routes_behind(after, PAGE).into_iter().map(record).collect())
+        Ok(of.routes_after(after, PAGE).into_iter().map(record).collect())
     });
-    let of = listing.clone();
+    let of = tables.clone();
     registry.table("neighbours", move |after| {
         let record = |neighbour: netmem_rtnetlink::NeighbourLine| {
             let mac = neighbour.mac.map_or_else(|| "silent".to_owned(), |mac| mac.to_string());
@@ -234,9 +235,9 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
             Record::default().with("name", name).with("dev", neighbour.dev).with("mac", mac)
         };
         let after = self::name(after).map_err(|_| format!("after {after:?}: give an address, or nothing"))?;
-        Ok(of.neighbours_behind(after, PAGE).into_iter().map(record).collect())
+        Ok(of.neighbours_after(after, PAGE).into_iter().map(record).collect())
     });
-    let of = listing.clone();
+    let of = tables.clone();
     registry.section("netlink", move || {
         let counters = of.counters();
         vec![Record::default().with("name", "netlink").with_all([

@@ -99,8 +99,8 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let (mut setups, port_count) = (Vec::new(), ports.first().map_or(0, |ports| ports.ports.len()));
     let times = recorder::queue_times(plan, port_count);
     for (number, ((owner, ports), core)) in owners.into_iter().zip(ports).zip(cores.workers).enumerate() {
-        let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
-        let (decided, at) = (mode_decision.decision(waiting, plan.icmp), (number, core, times.as_ref()));
+        let queues = following.as_mut().map(|of| of.neighbour_queues(&owner.pool, plan.workers));
+        let (decided, at) = (mode_decision.decision(queues, plan.icmp), (number, core, times.as_ref()));
         let mut setup = one_worker(plan, owner, (ports, decided), at, hooks.as_mut())?;
         ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
         setups.push(setup);
@@ -114,7 +114,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
         retention.iter().for_each(|retention| packet_registry::local_queue(&mut registry, retention));
-        following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.listing()));
+        following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.tables()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
             registry.set_reload(move || caller.reload());

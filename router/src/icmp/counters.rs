@@ -7,7 +7,7 @@ use netmem::stats::{Count, Writer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
-pub enum Silence {
+pub enum Suppression {
     /// The packet is itself an ICMP error, or a redirect (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.1), (e.2)).
     AboutError,
     /// The packet is for a multicast or broadcast address (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.3)).
@@ -28,32 +28,32 @@ pub enum Silence {
     LimitedSource,
 }
 
-impl Silence {
+impl Suppression {
     /// All values, in the order of their [`index`](Self::index).
-    pub const ALL: [Silence; 9] = [
-        Silence::AboutError,
-        Silence::ToGroup,
-        Silence::Fragment,
-        Silence::SourceNotAHost,
-        Silence::NoRouteBack,
-        Silence::NoAddress,
-        Silence::NoRoom,
-        Silence::Limited,
-        Silence::LimitedSource,
+    pub const ALL: [Suppression; 9] = [
+        Suppression::AboutError,
+        Suppression::ToGroup,
+        Suppression::Fragment,
+        Suppression::SourceNotAHost,
+        Suppression::NoRouteBack,
+        Suppression::NoAddress,
+        Suppression::NoRoom,
+        Suppression::Limited,
+        Suppression::LimitedSource,
     ];
 
     /// Returns the name of the counter.
     pub const fn name(self) -> &'static str {
         match self {
-            Silence::AboutError => "about_error",
-            Silence::ToGroup => "to_group",
-            Silence::Fragment => "fragment",
-            Silence::SourceNotAHost => "source_not_a_host",
-            Silence::NoRouteBack => "no_route_back",
-            Silence::NoAddress => "no_address",
-            Silence::NoRoom => "no_room",
-            Silence::Limited => "limited",
-            Silence::LimitedSource => "limited_source",
+            Suppression::AboutError => "about_error",
+            Suppression::ToGroup => "to_group",
+            Suppression::Fragment => "fragment",
+            Suppression::SourceNotAHost => "source_not_a_host",
+            Suppression::NoRouteBack => "no_route_back",
+            Suppression::NoAddress => "no_address",
+            Suppression::NoRoom => "no_room",
+            Suppression::Limited => "limited",
+            Suppression::LimitedSource => "limited_source",
         }
     }
 
@@ -68,18 +68,18 @@ impl Silence {
 #[non_exhaustive]
 pub struct IcmpCounters {
     sent: [Count; Message::ALL.len()],
-    silent: [Count; Silence::ALL.len()],
+    suppressed: [Count; Suppression::ALL.len()],
 }
 
 impl IcmpCounters {
     /// Counts one error.
-    pub(crate) fn sent(counters: &Writer<IcmpCounters>, message: Message) {
+    pub(crate) fn count_sent(counters: &Writer<IcmpCounters>, message: Message) {
         counters.add(|counters| &counters.sent[message.index()], 1);
     }
 
     /// Counts one packet about which no error is sent.
-    pub(crate) fn silent(counters: &Writer<IcmpCounters>, why: Silence) {
-        counters.add(|counters| &counters.silent[why.index()], 1);
+    pub(crate) fn count_suppressed(counters: &Writer<IcmpCounters>, why: Suppression) {
+        counters.add(|counters| &counters.suppressed[why.index()], 1);
     }
 
     /// Returns the number of errors made so far, all kinds together. These frames were not received from any port.
@@ -93,7 +93,7 @@ impl IcmpCounters {
     }
 
     /// Returns the number of packets about which no error was sent, for each reason.
-    pub fn silences(&self) -> impl Iterator<Item = (Silence, u64)> + '_ {
-        Silence::ALL.into_iter().map(|why| (why, self.silent[why.index()].get()))
+    pub fn suppressed(&self) -> impl Iterator<Item = (Suppression, u64)> + '_ {
+        Suppression::ALL.into_iter().map(|why| (why, self.suppressed[why.index()].get()))
     }
 }

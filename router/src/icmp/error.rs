@@ -1,6 +1,6 @@
 //! ICMP errors about one packet: decides whether an error may be sent, and writes its bytes.
 
-use super::{Message, Silence};
+use super::{Message, Suppression};
 use crate::route::{Fib, Hop, Neighbour, own_address};
 use netmem::pool::Frame;
 use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp, ipv4, ipv6, options};
@@ -52,8 +52,13 @@ impl IcmpError {
     /// Returns None if there is no IP packet, or if the packet's family does not have this message.
     ///
     /// # Errors
-    /// [`Silence`], if no error may be sent or if the router has no address to send it from.
-    pub fn about(frame: &[u8], message: Message, from: u8, fib: &Fib) -> Option<Result<IcmpError, Silence>> {
+    /// [`Suppression`], if no error may be sent or if the router has no address to send it from.
+    pub fn about(
+        frame: &[u8],
+        message: Message,
+        from: u8,
+        fib: &Fib,
+    ) -> Option<Result<IcmpError, Suppression>> {
         let (header, packet) = Ethernet::parse(frame).ok()?;
         let link = fib.interfaces.get(usize::from(from))?.mac;
         match header.ethertype() {
@@ -69,7 +74,7 @@ impl IcmpError {
         message: Message,
         (from, link): (u8, MacAddr),
         fib: &Fib,
-    ) -> Option<Result<IcmpError, Silence>> {
+    ) -> Option<Result<IcmpError, Suppression>> {
         let (says, (header, payload)) = (message.v4()?, Ipv4::parse(packet).ok()?);
         let rest = match message {
             Message::TooBig => mtu(frame, header.dst().into(), fib),
@@ -79,7 +84,7 @@ impl IcmpError {
         };
         Some(may_be_answered(header, payload).and_then(|()| {
             let Back { own, most } = back(header.src().into(), from, fib)?;
-            let IpAddr::V4(own) = own else { return Err(Silence::NoAddress) };
+            let IpAddr::V4(own) = own else { return Err(Suppression::NoAddress) };
             let room = LONGEST_V4.min(most).saturating_sub(ipv4::HEADER_LEN + icmp::HEADER_LEN);
             let between = Between::V4 { own, to: header.src(), tos: header.tos };
             let quoted = usize::from(header.total_length()).min(room);
@@ -93,7 +98,7 @@ impl IcmpError {
         message: Message,
         (from, link): (u8, MacAddr),
         fib: &Fib,
-    ) -> Option<Result<IcmpError, Silence>> {
+    ) -> Option<Result<IcmpError, Suppression>> {
         let (says, header) = (message.v6()?, Ipv6::parse(packet).ok()?);
         // Every IPv6 link carries at least 1280 bytes (RFC 8200 §5).
         let least = LONGEST_V6 as u32;
@@ -103,13 +108,14 @@ impl IcmpError {
             let to = header.src();
             let (Back { own, most }, station) = if to.is_unicast_link_local() {
                 let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
-                let sender = sender.filter(|sender| !sender.is_group()).ok_or(Silence::SourceNotAHost)?;
-                let own = own_address(fib.addresses_of(from), to.into(), None).ok_or(Silence::NoAddress)?;
-                (Back { own, most: link_mtu(from, fib).ok_or(Silence::NoRouteBack)? }, Some(sender))
+                let sender = sender.filter(|sender| !sender.is_group()).ok_or(Suppression::SourceNotAHost)?;
+                let own =
+                    own_address(fib.addresses_of(from), to.into(), None).ok_or(Suppression::NoAddress)?;
+                (Back { own, most: link_mtu(from, fib).ok_or(Suppression::NoRouteBack)? }, Some(sender))
             } else {
                 (back(to.into(), from, fib)?, None)
             };
-            let IpAddr::V6(own) = own else { return Err(Silence::NoAddress) };
+            let IpAddr::V6(own) = own else { return Err(Suppression::NoAddress) };
             let room = LONGEST_V6.min(most).saturating_sub(ipv6::HEADER_LEN + icmp::HEADER_LEN);
             let (between, quoted) = (Between::V6 { own, to }, header.total_length().min(room));
             Ok(IcmpError { says, rest, between, quoted, link, station })
@@ -135,16 +141,16 @@ impl IcmpError {
     /// addressed like a received frame, or to its station if it [stays](Self::stays_on_link) on the link.
     ///
     /// # Errors
-    /// [`Silence::NoRoom`]. In that case only the frame's end has changed.
-    pub fn write(&self, frame: &mut Frame) -> Result<(), Silence> {
+    /// [`Suppression::NoRoom`]. In that case only the frame's end has changed.
+    pub fn write(&self, frame: &mut Frame) -> Result<(), Suppression> {
         let (ip, ethertype) = match self.between {
             Between::V4 { .. } => (ipv4::HEADER_LEN, ethernet::IPV4),
             Between::V6 { .. } => (ipv6::HEADER_LEN, ethernet::IPV6),
         };
         let gap = ip + icmp::HEADER_LEN;
-        frame.trim(ethernet::HEADER_LEN + self.quoted).map_err(|_| Silence::NoRoom)?;
+        frame.trim(ethernet::HEADER_LEN + self.quoted).map_err(|_| Suppression::NoRoom)?;
         if frame.push(gap).is_err() {
-            frame.put(gap).map_err(|_| Silence::NoRoom)?;
+            frame.put(gap).map_err(|_| Suppression::NoRoom)?;
             let end = ethernet::HEADER_LEN + self.quoted;
             frame.data_mut().copy_within(ethernet::HEADER_LEN..end, ethernet::HEADER_LEN + gap);
         }
@@ -175,34 +181,34 @@ impl IcmpError {
 }
 
 /// Checks whether an error may be sent about an IPv4 packet (RFC 1812 §4.3.2.7).
-fn may_be_answered(header: &Ipv4, payload: &[u8]) -> Result<(), Silence> {
+fn may_be_answered(header: &Ipv4, payload: &[u8]) -> Result<(), Suppression> {
     let (src, dst) = (header.src(), header.dst());
     if header.fragment_offset() != 0 {
-        Err(Silence::Fragment)
+        Err(Suppression::Fragment)
     } else if header.protocol() == icmp::PROTOCOL && !icmp::is_query(payload) {
-        Err(Silence::AboutError)
+        Err(Suppression::AboutError)
     } else if dst.is_multicast() || dst.is_broadcast() {
-        Err(Silence::ToGroup)
+        Err(Suppression::ToGroup)
     } else if matches!(src.octets()[0], 0 | 127 | 224..) {
-        Err(Silence::SourceNotAHost)
+        Err(Suppression::SourceNotAHost)
     } else {
         Ok(())
     }
 }
 
 /// Checks whether the error `message` may be sent about an IPv6 packet (RFC 4443 §2.4 (e)).
-fn may_be_answered_v6(header: &Ipv6, packet: &[u8], message: Message) -> Result<(), Silence> {
+fn may_be_answered_v6(header: &Ipv6, packet: &[u8], message: Message) -> Result<(), Suppression> {
     let (src, dst) = (header.src(), header.dst());
-    let Some(upper) = icmp::upper(packet) else { return Err(Silence::AboutError) };
+    let Some(upper) = icmp::upper(packet) else { return Err(Suppression::AboutError) };
     let is_icmp = upper.protocol == icmp::PROTOCOL_V6;
     if upper.begins_elsewhere && (is_icmp || icmp::is_extension(upper.protocol)) {
-        Err(Silence::Fragment)
+        Err(Suppression::Fragment)
     } else if is_icmp && !icmp::is_query_v6(upper.bytes) {
-        Err(Silence::AboutError)
+        Err(Suppression::AboutError)
     } else if dst.is_multicast() && message != Message::TooBig {
-        Err(Silence::ToGroup)
+        Err(Suppression::ToGroup)
     } else if src.is_unspecified() || src.is_loopback() || src.is_multicast() {
-        Err(Silence::SourceNotAHost)
+        Err(Suppression::SourceNotAHost)
     } else {
         Ok(())
     }
@@ -225,8 +231,8 @@ struct Back {
 ///
 /// There is no error if no route leads back. The error would use up a token that the sender of another packet
 /// needs, and any source address can be forged.
-fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
-    let speaker = |first: &[u8], flow| fib.source(first, to, flow).ok_or(Silence::NoAddress);
+fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Suppression> {
+    let speaker = |first: &[u8], flow| fib.source(first, to, flow).ok_or(Suppression::NoAddress);
     let mut own = speaker(&[from], 0)?;
     // With several paths, the source address depends on the path and the path depends on the source address.
     for _ in 0..PATHS_TRIED {
@@ -236,17 +242,17 @@ fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
             break;
         }
     }
-    let most = room(to, fib.table.flows.between(own, to), fib).ok_or(Silence::NoRouteBack)?;
+    let most = room(to, fib.table.flows.between(own, to), fib).ok_or(Suppression::NoRouteBack)?;
     Ok(Back { own, most })
 }
 
 /// Returns the port by which a packet of this flow leaves for `to`.
-fn egress(to: IpAddr, hash: u32, fib: &Fib) -> Result<u8, Silence> {
+fn egress(to: IpAddr, hash: u32, fib: &Fib) -> Result<u8, Suppression> {
     match fib.table.next_hop(to, || hash) {
         Some(Hop::Station { port, .. } | Hop::Unresolved(Neighbour { port, .. })) => Ok(port),
         // The router itself, or a broadcast address of one of its links.
-        Some(Hop::Local) => Err(Silence::SourceNotAHost),
-        _ => Err(Silence::NoRouteBack),
+        Some(Hop::Local) => Err(Suppression::SourceNotAHost),
+        _ => Err(Suppression::NoRouteBack),
     }
 }
 

@@ -5,7 +5,7 @@
 //! all (RFC 1191, RFC 8201), and packets with a forged source must not use them up by causing other errors. Their limit
 //! in all is larger: a few sources with long packets must not use up the messages of all others.
 
-use super::{Message, Silence};
+use super::{Message, Suppression};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -129,13 +129,13 @@ impl Buckets {
     }
 
     /// Takes a token for an error to the source whose hash this is.
-    fn take(&mut self, hash: u64, limit: IcmpLimit, now: u64) -> Result<(), Silence> {
+    fn take(&mut self, hash: u64, limit: IcmpLimit, now: u64) -> Result<(), Suppression> {
         let of_all = self.all.fill(limit.rate, limit.burst, now);
         let own = &mut self.sources[hash as usize % SOURCES];
         let of_source = own.fill(limit.source_rate, limit.source_burst, now);
         match (of_all, of_source) {
-            (false, _) => Err(Silence::Limited),
-            (true, false) => Err(Silence::LimitedSource),
+            (false, _) => Err(Suppression::Limited),
+            (true, false) => Err(Suppression::LimitedSource),
             (true, true) => {
                 self.all.level -= TOKEN;
                 own.level -= TOKEN;
@@ -173,7 +173,7 @@ impl Limiter {
     ///
     /// # Errors
     /// The reason why there is no token. No token is taken then.
-    pub(crate) fn take(&mut self, message: Message, source: IpAddr, now: u64) -> Result<(), Silence> {
+    pub(crate) fn take(&mut self, message: Message, source: IpAddr, now: u64) -> Result<(), Suppression> {
         let mut limit = self.control.get();
         let buckets = match message {
             Message::TooBig => {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_followed_by_the_rate_and_no_more_is_saved_than_a_burst() {
+    fn after_a_burst_errors_are_sent_at_the_rate_and_no_more_tokens_accumulate_than_a_burst() {
         let mut limiter = Limiter::new(IcmpLimit::in_all(10, 5));
         let second = TOKEN;
         assert_eq!(taken(&mut limiter, 9, 7 * second), 5);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_0_sends_none_and_a_change_counts_at_once() {
+    fn a_rate_of_0_sends_no_error_and_a_change_of_the_rate_takes_effect_at_once() {
         let mut limiter = Limiter::new(IcmpLimit::in_all(0, 5));
         let control = limiter.control();
         assert_eq!(taken(&mut limiter, 9, TOKEN), 0);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_gives_nothing() {
+    fn a_clock_that_steps_back_adds_no_tokens() {
         let mut limiter = Limiter::new(IcmpLimit::in_all(1, 1));
         assert_eq!([9, 8, 7].map(|now| taken(&mut limiter, 1, now * TOKEN)), [1, 0, 0]);
     }
@@ -246,7 +246,7 @@ mod tests {
     /// Seen: a dozen sources, each with its hundred messages a second, used up the thousand of all, and no other sender
     /// learned a path MTU.
     #[test]
-    fn a_dozen_sources_with_too_long_packets_without_end_leave_the_others_their_too_big_messages() {
+    fn a_dozen_sources_that_flood_too_long_packets_leave_too_big_messages_to_the_others() {
         let mut limiter = Limiter::new(IcmpLimit::default());
         let mut taken = 0;
         for tick in 0..1000 {
@@ -264,11 +264,11 @@ mod tests {
 
     /// Regression: while one source asked for errors in a flood, the other sources got 12 of 20.
     #[test]
-    fn one_source_gets_its_share_and_leaves_the_others_theirs() {
+    fn one_source_gets_its_share_of_errors_and_leaves_the_others_their_shares() {
         let mut limiter = Limiter::new(IcmpLimit::default());
         assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, 0), 20);
         let again = limiter.take(Message::TimeExceeded, [10, 0, 0, 1].into(), 0);
-        assert_eq!(again, Err(Silence::LimitedSource));
+        assert_eq!(again, Err(Suppression::LimitedSource));
         assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, TOKEN / 10), 10);
         // The flooding source has a bucket of its own, except once in a thousand runs. Then another of these
         // sources has its own.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   drop, for a reason with a Message ─► IcmpError::about ─► Limiter::take ─► IcmpError::write ─► forward like a received frame,
-//!                                          └ no: Silence       └ no: Silence                       or straight to a link-local sender
+//!                                          └ no: Suppression   └ no: Suppression                   or straight to a link-local sender
 //! ```
 //! The dropped frame itself becomes the error. The router alone owns the frame, and the frame has room for the
 //! error. So an error needs no memory, and none is lost when memory runs out. The frame is freed like any other
@@ -17,7 +17,7 @@ mod error;
 mod limit;
 mod message;
 
-pub use counters::{IcmpCounters, Silence};
+pub use counters::{IcmpCounters, Suppression};
 pub use error::IcmpError;
 pub use limit::{IcmpControl, IcmpLimit};
 pub use message::Message;

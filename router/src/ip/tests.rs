@@ -5,7 +5,7 @@ use etherparse::{EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv4Options};
 use proptest::prelude::*;
 
 use super::*;
-use crate::route::{Change, HopId, NextHop};
+use crate::route::{Change, FibEntry, HopId};
 use netmem::wire::checksum::Sum;
 
 const ROUTER: [Interface; 2] = [
@@ -59,7 +59,7 @@ fn fix_checksum(frame: &mut [u8]) {
 }
 
 #[test]
-fn a_forwarded_frame_has_one_less_ttl_new_links_and_nothing_else_changed() {
+fn a_forwarded_frame_differs_only_in_its_ttl_and_its_mac_addresses() {
     for words in [0, 1, 10] {
         let before = frame([10, 0, 0, 1], [10, 1, 2, 3], 64, &[7; 31], words);
         let mut after = before.clone();
@@ -79,7 +79,7 @@ fn a_forwarded_frame_has_one_less_ttl_new_links_and_nothing_else_changed() {
 }
 
 #[test]
-fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
+fn every_drop_has_its_reason_and_leaves_the_frame_unchanged() {
     let dropped = |edit: &dyn Fn(&mut Vec<u8>)| {
         let mut frame = plain();
         edit(&mut frame);
@@ -124,7 +124,7 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
 }
 
 #[test]
-fn martians_are_not_forwarded_from_nor_to() {
+fn packets_from_or_to_martians_are_not_forwarded() {
     let table = ["0.0.0.0/0,1,02:00:00:00:01:01".parse().unwrap()].into_iter().collect();
     let everywhere = Fib { table, ..router() };
     let verdict = |src, dst| forward_ip(&mut frame(src, dst, 64, &[], 0), &ROUTER[0], &everywhere);
@@ -223,13 +223,13 @@ fn addressed() -> Fib {
     let mut fib = router();
     let id = HopId(99);
     let routes = nets.iter().map(|net| Change::Route(*net, id));
-    let changes: Vec<_> = [Change::Hop(id, NextHop::LOCAL)].into_iter().chain(routes).collect();
-    fib.apply(changes.iter().chain([&Change::Own(nets.into())]));
+    let changes: Vec<_> = [Change::Hop(id, FibEntry::LOCAL)].into_iter().chain(routes).collect();
+    fib.apply(changes.iter().chain([&Change::OwnAddresses(nets.into())]));
     fib
 }
 
 #[test]
-fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them() {
+fn the_hot_path_forwards_as_the_single_checks_do_or_leaves_the_frame_to_them() {
     let (router, mut random) = (addressed(), Random(0x6661_7374_2026));
     let (mut hot, mut own) = (0, 0);
     for _ in 0..100_000 {
@@ -237,7 +237,7 @@ fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them
         let (mut ours, mut theirs) = (frame.clone(), frame.clone());
         let checked = forward_any(&mut theirs, Some(&ROUTER[0]), None, &router);
         if let Some(&[a, b, c, d]) = frame.get(26..30)
-            && router.own.has(Ipv4Addr::new(a, b, c, d).into())
+            && router.own_sources.has(Ipv4Addr::new(a, b, c, d).into())
         {
             own += u32::from(checked == Err(Reason::Martian));
         }

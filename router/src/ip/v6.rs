@@ -45,7 +45,7 @@ fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet,
         if is_martian(header.src()) || is_martian(header.dst()) {
             return Err(martian(header, fib));
         }
-        if fib.own.may_have_v6(header.src()) && is_own(header.src().into(), fib) {
+        if fib.own_sources.may_have_v6(header.src()) && is_own(header.src().into(), fib) {
             return Err(Reason::Martian);
         }
     }

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::interface::Interface;
-use crate::route::{Fib, Link, Origin, Rib, RibRoute, Target, Via, fib};
+use crate::route::{Fib, Origin, Resolution, Rib, RibRoute, Target, Via, fib};
 use ipnet::IpNet;
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig, Worker};
 
@@ -54,10 +54,10 @@ impl Host {
     }
 
     fn know(&mut self, link: u32, address: &str, mac: MacAddr) {
-        self.rib.set_neighbour(link, to(address), Link::Known(mac));
+        self.rib.set_neighbour(link, to(address), Resolution::Known(mac));
     }
 
-    fn output(mut self) -> (Output, Wanted) {
+    fn output(mut self) -> (Output, UnresolvedNeighbours) {
         self.fib.apply(&self.rib.take_changes());
         output(self.fib.into())
     }
@@ -105,7 +105,7 @@ fn a_payload_becomes_a_datagram_to_a_neighbour_from_the_address_of_its_network()
 }
 
 #[test]
-fn behind_a_router_it_goes_to_the_routers_station() {
+fn a_datagram_to_a_host_behind_a_router_is_sent_to_the_routers_mac_address() {
     let mut host = Host::new();
     host.route("0.0.0.0/0", Host::by(12, Some("203.0.113.9"), None));
     host.route("2001:db8::/32", Host::by(11, Some("fd00::7"), None));
@@ -119,34 +119,37 @@ fn behind_a_router_it_goes_to_the_routers_station() {
 }
 
 #[test]
-fn a_neighbour_that_is_not_known_is_asked_for_once_until_it_is() {
+fn an_unknown_neighbour_is_requested_once_until_it_is_known() {
     let mut host = Host::new();
     host.fib.apply(&host.rib.take_changes());
     let (mut control, reader) = fib(host.fib.clone());
-    let (mut output, mut wanted) = output(reader);
-    let names = |wanted: &mut Wanted| {
+    let (mut output, mut unresolved) = output(reader);
+    let names = |unresolved: &mut UnresolvedNeighbours| {
         let mut names = Vec::new();
-        wanted.read(|neighbour| names.push((neighbour.port, neighbour.address)));
+        unresolved.read(|neighbour| names.push((neighbour.port, neighbour.address)));
         names
     };
     for address in ["203.0.113.5", "203.0.113.6", "203.0.113.5"] {
         let refused = sent(&mut output, b"first", &format!("{address}:7")).unwrap_err();
         assert_eq!(refused, OutputError::Unresolved(to(address)));
     }
-    assert_eq!(names(&mut wanted), [(1, to("203.0.113.5")), (1, to("203.0.113.6"))]);
+    assert_eq!(names(&mut unresolved), [(1, to("203.0.113.5")), (1, to("203.0.113.6"))]);
     host.know(12, "203.0.113.5", NEAR);
-    host.rib.set_neighbour(12, to("203.0.113.6"), Link::Silent);
+    host.rib.set_neighbour(12, to("203.0.113.6"), Resolution::Failed);
     control.apply(host.rib.take_changes());
     assert!(sent(&mut output, b"before the round", "203.0.113.5:7").is_err());
     assert!(output.refresh());
     assert_eq!(sent(&mut output, b"second", "203.0.113.5:7").unwrap().1.dst_mac, NEAR);
-    assert_eq!(sent(&mut output, b"second", "203.0.113.6:7"), Err(OutputError::Silent(to("203.0.113.6"))));
-    assert_eq!(names(&mut wanted), []);
+    assert_eq!(
+        sent(&mut output, b"second", "203.0.113.6:7"),
+        Err(OutputError::NeighbourFailed(to("203.0.113.6")))
+    );
+    assert_eq!(names(&mut unresolved), []);
 }
 
 #[test]
-fn a_scan_that_asks_for_more_neighbours_than_have_places_asks_for_no_more() {
-    let (mut output, mut wanted) = Host::new().output();
+fn a_scan_of_more_neighbours_than_there_are_request_slots_sends_no_further_requests() {
+    let (mut output, mut unresolved) = Host::new().output();
     for last in 2..=255_u32 {
         for third in [2, 113] {
             let first = if third == 2 { 192 << 24 } else { 203 << 24 };
@@ -154,12 +157,12 @@ fn a_scan_that_asks_for_more_neighbours_than_have_places_asks_for_no_more() {
             let _ = output.route(address);
         }
     }
-    assert!(output.asked.len() <= ASKED as usize);
-    assert!(wanted.read(|_| ()) <= ASKED as usize);
+    assert!(output.asked.len() <= REQUEST_SLOTS as usize);
+    assert!(unresolved.read(|_| ()) <= REQUEST_SLOTS as usize);
 }
 
 #[test]
-fn what_is_longer_than_the_link_or_the_route_carries_is_refused_as_it_was() {
+fn a_datagram_longer_than_the_mtu_of_the_link_or_the_route_is_refused_unchanged() {
     let mut host = Host::new();
     host.route("0.0.0.0/0", Host::by(11, Some("192.0.2.7"), Some(600)));
     host.route("2001:db8::/32", Host::by(11, Some("fd00::7"), Some(600)));
@@ -178,7 +181,7 @@ fn what_is_longer_than_the_link_or_the_route_carries_is_refused_as_it_was() {
 }
 
 #[test]
-fn each_reason_for_which_there_is_no_way_is_told() {
+fn each_reason_for_which_there_is_no_path_has_its_error() {
     let mut host = Host::new();
     host.route("10.1.0.0/16", Target::Blackhole);
     host.route("10.2.0.0/16", Target::Prohibit);
@@ -205,7 +208,7 @@ fn each_reason_for_which_there_is_no_way_is_told() {
 }
 
 #[test]
-fn a_frame_without_headroom_or_an_address_of_another_family_is_refused_as_it_was() {
+fn a_frame_without_headroom_or_with_an_address_of_another_family_is_refused_unchanged() {
     let (mut output, _wanted) = Host::new().output();
     let (mut w, pool) = pool(64);
     let mut frame = pool.alloc(&mut w).unwrap();

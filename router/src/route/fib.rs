@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The data that a worker needs to forward a packet.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Fib {
     /// The routes.
     pub table: Table,
@@ -26,10 +27,10 @@ pub struct Fib {
     pub addresses: Vec<Box<[IpNet]>>,
     /// The router's own addresses on all its links, whether or not they are ports, with the links' networks. Packets
     /// of the router by ports without an address are from the first that suits them, in IPv6 with the destination's label.
-    pub everywhere: Box<[IpNet]>,
+    pub own_addresses: Box<[IpNet]>,
     /// Addresses that no received packet may have as its source, if their routes lead to the router. Empty if
     /// [`Allow::martians`] lets such packets pass.
-    pub own: OwnSources,
+    pub own_sources: OwnSources,
     /// Packets that are forwarded only because the operator allows it.
     pub allow: Allow,
     /// The source check of each port, in the order of the ports. Ports without an entry have no check. Empty if no
@@ -38,6 +39,11 @@ pub struct Fib {
 }
 
 impl Fib {
+    /// Makes a table without routes for a router with these interfaces, in the order of the ports.
+    pub fn new(interfaces: Vec<Interface>) -> Fib {
+        Fib { interfaces, ..Fib::default() }
+    }
+
     /// Returns the router's known own addresses on a port's link.
     pub fn addresses_of(&self, port: u8) -> &[IpNet] {
         self.addresses.get(usize::from(port)).map_or(&[], |addresses| addresses)
@@ -51,7 +57,7 @@ impl Fib {
     /// A look-up, and a look at every address. Not for the hot path.
     pub(crate) fn source(&self, ports: &[u8], to: IpAddr, flow: u32) -> Option<IpAddr> {
         let on = |port| own_address(self.addresses_of(port), to, None);
-        let elsewhere = || labelled(&self.everywhere, to);
+        let elsewhere = || labelled(&self.own_addresses, to);
         let on_any_port = || (0..self.addresses.len() as u8).find_map(on);
         let on_ports = || ports.iter().find_map(|port| self.source_on(*port, to, flow));
         on_ports().or_else(elsewhere).or_else(on_any_port)
@@ -69,7 +75,7 @@ impl Fib {
     /// # Cost
     /// A look at every address. Not for the hot path.
     pub(crate) fn has_address(&self, address: IpAddr) -> bool {
-        self.addresses.iter().flatten().chain(&self.everywhere).any(|net| net.addr() == address)
+        self.addresses.iter().flatten().chain(&self.own_addresses).any(|net| net.addr() == address)
     }
 
     /// Returns the check of the sources of packets that come in on a port.
@@ -97,9 +103,10 @@ impl Fib {
                     }
                     self.addresses[at] = addresses.clone();
                 }
-                Change::Own(nets) => {
-                    self.own = if self.allow.martians { OwnSources::default() } else { OwnSources::of(nets) };
-                    self.everywhere = nets.clone();
+                Change::OwnAddresses(nets) => {
+                    self.own_sources =
+                        if self.allow.martians { OwnSources::default() } else { OwnSources::of(nets) };
+                    self.own_addresses = nets.clone();
                 }
                 route => self.table.change(route),
             }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_hashes_of_a_process_have_one_seed_and_show_it_to_nobody() {
+    fn all_flow_hashes_of_a_process_have_one_seed_and_do_not_print_it() {
         let (own, to) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         let [a, b] = [FlowHash::default(), FlowHash::default()];
         assert_eq!(a.between(own, to), b.between(own, to));

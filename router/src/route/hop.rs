@@ -1,4 +1,4 @@
-//! Next hops: packed in eight bytes for the lookup, and as an enum for callers.
+//! Next hops: packed in eight bytes for the lookup ([`FibEntry`]), and as an enum for callers ([`Hop`]).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub enum Hop {
     /// A neighbour whose MAC address is not known and has to be asked for.
     Unresolved(Neighbour),
     /// A neighbour that was asked for its MAC address and did not answer.
-    Silent(Neighbour),
+    Failed(Neighbour),
     /// The router itself: the packet is for the kernel.
     Local,
     /// None, and no ICMP error is sent (a `blackhole` route).
@@ -37,7 +37,7 @@ impl Hop {
         match self {
             Hop::Station { port, .. }
             | Hop::Unresolved(Neighbour { port, .. })
-            | Hop::Silent(Neighbour { port, .. }) => Some(port),
+            | Hop::Failed(Neighbour { port, .. }) => Some(port),
             _ => None,
         }
     }
@@ -65,25 +65,25 @@ pub struct Path {
     pub mtu: Option<u16>,
 }
 
-/// A next hop in the packed form of the table.
+/// An entry of the table that workers look up: a next hop in packed form.
 ///
 /// Invariant: `port` is a port's number if `kind` is `Station`, and `NO_PORT` otherwise. No interface has the
 /// number `NO_PORT`. So on the hot path the check of the port is the only check, and every special kind fails it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(align(8))]
-pub struct NextHop {
+pub struct FibEntry {
     pub(crate) port: u8,
     kind: Kind,
     /// The MAC address of a station. For other kinds, the number that belongs to the kind, in the first bytes.
     pub(crate) mac: MacAddr,
 }
 
-const _: () = assert!(size_of::<NextHop>() == 8);
+const _: () = assert!(size_of::<FibEntry>() == 8);
 
 /// A number that no port has: there are at most 255 ports.
 const NO_PORT: u8 = u8::MAX;
 
-/// The kind of a [`NextHop`].
+/// The kind of a [`FibEntry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -101,38 +101,38 @@ pub(super) enum Kind {
     Throw,
 }
 
-impl NextHop {
+impl FibEntry {
     /// Returns the hop out of `port` to the station with this MAC address.
-    pub const fn station(port: u8, mac: MacAddr) -> NextHop {
-        NextHop { port, kind: Kind::Station, mac }
+    pub const fn station(port: u8, mac: MacAddr) -> FibEntry {
+        FibEntry { port, kind: Kind::Station, mac }
     }
 
     /// Returns the hop to destinations that are themselves on the link of `port`.
-    pub const fn on_link(port: u8) -> NextHop {
-        NextHop::special(Kind::OnLink, port as u32)
+    pub const fn on_link(port: u8) -> FibEntry {
+        FibEntry::special(Kind::OnLink, port as u32)
     }
 
     /// Returns the hop with the paths of hop number `id`.
-    pub(super) const fn paths(id: u32) -> NextHop {
-        NextHop::special(Kind::Paths, id)
+    pub(super) const fn paths(id: u32) -> FibEntry {
+        FibEntry::special(Kind::Paths, id)
     }
 
     /// To the router itself.
-    pub const LOCAL: NextHop = NextHop::special(Kind::Local, 0);
+    pub const LOCAL: FibEntry = FibEntry::special(Kind::Local, 0);
     /// No next hop; silently dropped.
-    pub const BLACKHOLE: NextHop = NextHop::special(Kind::Blackhole, 0);
+    pub const BLACKHOLE: FibEntry = FibEntry::special(Kind::Blackhole, 0);
     /// No next hop: unreachable.
-    pub const UNREACHABLE: NextHop = NextHop::special(Kind::Unreachable, 0);
+    pub const UNREACHABLE: FibEntry = FibEntry::special(Kind::Unreachable, 0);
     /// No next hop: prohibited.
-    pub const PROHIBIT: NextHop = NextHop::special(Kind::Prohibit, 0);
+    pub const PROHIBIT: FibEntry = FibEntry::special(Kind::Prohibit, 0);
     /// Out of an interface that is not a port.
-    pub const ELSEWHERE: NextHop = NextHop::special(Kind::Elsewhere, 0);
+    pub const ELSEWHERE: FibEntry = FibEntry::special(Kind::Elsewhere, 0);
     /// As if there were no route (a `throw` route): no table follows in which the lookup could continue.
-    pub const THROW: NextHop = NextHop::special(Kind::Throw, 0);
+    pub const THROW: FibEntry = FibEntry::special(Kind::Throw, 0);
 
-    const fn special(kind: Kind, number: u32) -> NextHop {
+    const fn special(kind: Kind, number: u32) -> FibEntry {
         let [a, b, c, d] = number.to_be_bytes();
-        NextHop { port: NO_PORT, kind, mac: MacAddr::new([a, b, c, d, 0, 0]) }
+        FibEntry { port: NO_PORT, kind, mac: MacAddr::new([a, b, c, d, 0, 0]) }
     }
 
     pub(super) const fn kind(&self) -> Kind {
@@ -146,7 +146,7 @@ impl NextHop {
     }
 }
 
-impl fmt::Debug for NextHop {
+impl fmt::Debug for FibEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Station => write!(f, "Station({}, {})", self.port, self.mac),

@@ -22,9 +22,9 @@ mod tests;
 mod text;
 
 pub use fib::{Fib, FibControl, FibReader, fib};
-pub use hop::{Hop, Neighbour, NextHop, Path};
+pub use hop::{FibEntry, Hop, Neighbour, Path};
 pub use own::{OwnAddress, OwnAddressError};
-pub use rib::{Link, Origin, Rib, RibRoute, Target, Via};
+pub use rib::{Origin, Resolution, Rib, RibRoute, Target, Via};
 pub use source::SourceHint;
 pub(crate) use source::own_address;
 pub use sources::OwnSources;

@@ -67,7 +67,7 @@ impl OwnAddress {
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + use<> {
         let local = |address: IpAddr| RibRoute {
             prefix: IpNet::from(address),
-            origin: Origin::Given,
+            origin: Origin::Static,
             metric: 0,
             target: Target::Local,
             distinguisher: 0,
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_address_is_told_the_form_or_what_is_wrong_with_it() {
+    fn the_error_of_a_wrong_address_names_the_right_form_or_the_reason() {
         let error = |text: &str| text.parse::<OwnAddress>().expect_err(text).to_string();
         for text in
             ["", "10.0.0.1", "10.0.0.1/24", "10.0.0.1,1", "10.0.0.1/33,1", "10.0.0.1/24,256", "a/24,0"]

@@ -26,8 +26,8 @@ use std::net::IpAddr;
 /// The source of a route. Of two routes for one prefix, the one whose origin is listed first here is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// The operator, on the command line.
-    Given,
+    /// The operator, on the command line (a static route).
+    Static,
     /// The kernel's local table: the kernel's own addresses and broadcast addresses.
     Local,
     /// The kernel's main table.
@@ -51,10 +51,10 @@ pub struct RibRoute {
 }
 
 impl From<Route> for RibRoute {
-    /// Makes a route given by the operator.
+    /// Makes a static route.
     fn from(Route { prefix, port, mac }: Route) -> RibRoute {
         let target = Target::Station { port, mac };
-        RibRoute { prefix, origin: Origin::Given, metric: 0, target, distinguisher: 0 }
+        RibRoute { prefix, origin: Origin::Static, metric: 0, target, distinguisher: 0 }
     }
 }
 
@@ -84,6 +84,7 @@ pub enum Target {
 
 /// One of the paths of a route: over a link, to a router there or directly to the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Via {
     /// The kernel's interface index of the link.
     pub link: u32,
@@ -96,6 +97,32 @@ pub struct Via {
     /// The route's preferred source (`src` of ip-route(8)) of packets that the router sends itself. Only that of the first
     /// path of a route is used.
     pub source: Option<IpAddr>,
+}
+
+impl Via {
+    /// Makes the path over a link by the next router `address`, or to destinations on the link. Its weight is 1, and it
+    /// has no MTU and no source of its own.
+    pub const fn new(link: u32, address: Option<IpAddr>) -> Via {
+        Via { link, address, weight: 1, mtu: None, source: None }
+    }
+
+    /// Returns the path with this weight.
+    #[must_use]
+    pub const fn with_weight(self, weight: u16) -> Via {
+        Via { weight, ..self }
+    }
+
+    /// Returns the path with this MTU of its own.
+    #[must_use]
+    pub const fn with_mtu(self, mtu: Option<u16>) -> Via {
+        Via { mtu, ..self }
+    }
+
+    /// Returns the path with this preferred source.
+    #[must_use]
+    pub const fn with_source(self, source: Option<IpAddr>) -> Via {
+        Via { source, ..self }
+    }
 }
 
 impl Target {
@@ -116,13 +143,13 @@ impl Target {
     }
 }
 
-/// The state of a neighbour.
+/// The state of a neighbour's resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Link {
+pub enum Resolution {
     /// The neighbour's MAC address is known.
     Known(MacAddr),
     /// The neighbour was asked for its MAC address and did not answer.
-    Silent,
+    Failed,
     /// Nothing is known about the neighbour.
     Unknown,
 }
@@ -157,12 +184,12 @@ impl Rib {
 
     /// Iterates over all routes, ordered by prefix and rank.
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + '_ {
-        self.routes_behind(None)
+        self.routes_after(None)
     }
 
-    /// Iterates over the routes of all prefixes behind this one, ordered by prefix and rank.
-    pub fn routes_behind(&self, prefix: Option<IpNet>) -> impl Iterator<Item = RibRoute> + '_ {
-        self.entries.behind(prefix).filter_map(|entry| {
+    /// Iterates over the routes of all prefixes after this one, ordered by prefix and rank.
+    pub fn routes_after(&self, prefix: Option<IpNet>) -> impl Iterator<Item = RibRoute> + '_ {
+        self.entries.after(prefix).filter_map(|entry| {
             let target = self.targets.get(entry.hop)?.clone();
             let Entry { prefix, origin, metric, distinguisher, .. } = *entry;
             Some(RibRoute { prefix, origin, metric, target, distinguisher })
@@ -189,21 +216,21 @@ impl Rib {
     }
 
     /// Iterates over the neighbours whose state is known, with their links.
-    pub fn neighbours(&self) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
-        self.neighbours.behind(None)
+    pub fn neighbours(&self) -> impl Iterator<Item = (u32, IpAddr, Resolution)> + '_ {
+        self.neighbours.after(None)
     }
 
-    /// Iterates over the neighbours whose state is known and whose addresses are behind this one, in the order of the
+    /// Iterates over the neighbours whose state is known and whose addresses are after this one, in the order of the
     /// addresses.
-    pub fn neighbours_behind(
+    pub fn neighbours_after(
         &self,
         address: Option<IpAddr>,
-    ) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
-        self.neighbours.behind(address)
+    ) -> impl Iterator<Item = (u32, IpAddr, Resolution)> + '_ {
+        self.neighbours.after(address)
     }
 
     /// Returns the state of a neighbour on a link.
-    pub fn neighbour(&self, link: u32, address: IpAddr) -> Link {
+    pub fn neighbour(&self, link: u32, address: IpAddr) -> Resolution {
         self.neighbours.get(link, address)
     }
 
@@ -248,11 +275,11 @@ impl Rib {
         self.entries.of_rank(prefix, origin, metric).count()
     }
 
-    /// Replaces all routes except those given by the operator. A route that stays the same is not a change. Of
+    /// Replaces all routes except the static ones. A route that stays the same is not a change. Of
     /// several routes with the same prefix, origin and metric, the first in `routes` is used.
     pub fn replace(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
         let mut fresh = Entries::default();
-        for entry in self.entries.iter().filter(|entry| entry.origin == Origin::Given) {
+        for entry in self.entries.iter().filter(|entry| entry.origin == Origin::Static) {
             self.targets.hold(entry.hop);
             fresh.insert(*entry);
         }
@@ -271,11 +298,11 @@ impl Rib {
         old.iter().for_each(|entry| self.targets.release(entry.hop));
     }
 
-    /// Replaces the routes given by the operator.
-    pub fn replace_given(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
-        let old: Vec<_> = self.routes().filter(|route| route.origin == Origin::Given).collect();
+    /// Replaces the static routes.
+    pub fn replace_static(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
+        let old: Vec<_> = self.routes().filter(|route| route.origin == Origin::Static).collect();
         let new: Vec<_> =
-            routes.into_iter().map(|route| RibRoute { origin: Origin::Given, ..route }).collect();
+            routes.into_iter().map(|route| RibRoute { origin: Origin::Static, ..route }).collect();
         // New routes are added first, so that a prefix with a route before and after has a route all the time.
         for route in &new {
             self.insert(route);
@@ -287,16 +314,16 @@ impl Rib {
     }
 
     /// Sets the state of a neighbour on a link.
-    pub fn set_neighbour(&mut self, link: u32, address: IpAddr, known: Link) {
+    pub fn set_neighbour(&mut self, link: u32, address: IpAddr, known: Resolution) {
         if !self.neighbours.set(link, address, known) {
             return;
         }
         let Some(port) = self.port(link) else { return };
         let neighbour = Neighbour { port, address };
         self.changes.push(match known {
-            Link::Known(mac) => Change::Neighbour(neighbour, Some(mac)),
-            Link::Silent => Change::Neighbour(neighbour, None),
-            Link::Unknown => Change::Forget(neighbour),
+            Resolution::Known(mac) => Change::Neighbour(neighbour, Some(mac)),
+            Resolution::Failed => Change::Neighbour(neighbour, None),
+            Resolution::Unknown => Change::Forget(neighbour),
         });
         self.targets.by_neighbour(link, address).into_iter().for_each(|hop| self.compile(hop));
         self.adjoin(address);
@@ -316,7 +343,7 @@ impl Rib {
         let neighbours: Vec<_> = self.neighbours.iter().filter(|(its, ..)| *its == link).collect();
         for (_, address, known) in neighbours {
             self.changes.extend(before.map(|port| Change::Forget(Neighbour { port, address })));
-            self.neighbours.set(link, address, Link::Unknown);
+            self.neighbours.set(link, address, Resolution::Unknown);
             self.set_neighbour(link, address, known);
             self.neighbours.set(link, address, known);
             self.adjoin(address);
@@ -400,7 +427,7 @@ impl Rib {
         let Target::Paths(paths) = self.targets.get(route.hop)? else { return None };
         // With an adjacency the route's own MTU would be lost.
         let [Via { link, address: None, mtu: None, .. }] = paths[..] else { return None };
-        let Link::Known(mac) = self.neighbours.get(link, address) else { return None };
+        let Resolution::Known(mac) = self.neighbours.get(link, address) else { return None };
         (route.prefix != IpNet::from(address)).then_some(Target::Station { port: self.port(link)?, mac })
     }
 }

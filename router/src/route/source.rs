@@ -5,11 +5,19 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// What the source of the router's own packets by a hop depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SourceHint {
     /// The route's preferred source.
     pub preferred: Option<IpAddr>,
     /// The next router, or None if the destination itself is on the link.
     pub via: Option<IpAddr>,
+}
+
+impl SourceHint {
+    /// Makes the hint of a route with this preferred source, by this next router.
+    pub const fn new(preferred: Option<IpAddr>, via: Option<IpAddr>) -> SourceHint {
+        SourceHint { preferred, via }
+    }
 }
 
 /// Returns the address of an interface that suits packets to `to` by the next router `via`, or by none if `to` is on the

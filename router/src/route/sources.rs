@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn own_addresses_and_everyone_on_a_link_are_found_and_nobody_else() {
+    fn own_and_broadcast_addresses_are_found_and_no_other_addresses() {
         let own = sources(&["10.0.0.254/24", "10.0.0.254/16", "10.1.0.6/31", "10.2.0.1/32", "fd00::fe/64"]);
         for there in ["10.0.0.254", "10.0.0.255", "10.0.255.255", "10.1.0.6", "10.2.0.1", "fd00::fe"] {
             assert!(is_found(&own, there), "{there}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_the_same_24_bit_network_are_told_from_the_router_by_their_place() {
+    fn hosts_of_the_same_24_bit_network_are_distinguished_from_the_router() {
         for net in ["10.0.0.254/24", "192.168.7.1/24", "198.51.100.129/24"] {
             let (own, net): (_, ipnet::Ipv4Net) = (sources(&[net]), net.parse().unwrap());
             let others = net.hosts().filter(|host| *host != net.addr());
@@ -147,7 +147,7 @@ mod tests {
     /// A thousand addresses set nearly all bits. Then every source costs the search too, and still only own
     /// addresses are found.
     #[test]
-    fn where_the_places_are_full_only_own_addresses_are_found() {
+    fn only_own_addresses_are_found_when_the_slots_are_full() {
         let nets: Vec<String> = (0..1000).map(|i| format!("10.{}.{}.1/32", i / 250, i % 250)).collect();
         let own = sources(&nets.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(is_found(&own, "10.3.249.1") && !is_found(&own, "10.3.250.1"));

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use prefix_trie::PrefixMap;
 
 use super::flow_hash::FlowHash;
-use super::hop::{Hop, Kind, Neighbour, NextHop, Path};
+use super::hop::{FibEntry, Hop, Kind, Neighbour, Path};
 use super::line::{Line, PER_LINE};
 use super::source::SourceHint;
 use super::text::Route;
@@ -34,7 +34,7 @@ pub struct Table {
     v6: PrefixMap<(u128, u8), HopId>,
     /// The hops that routes refer to. Invariant: the number in a hop of kind `Paths` is the hop's own index here
     /// and in `paths`.
-    hops: Vec<NextHop>,
+    hops: Vec<FibEntry>,
     /// The paths of each hop that has any.
     paths: Vec<Box<[Path]>>,
     /// What the source of the router's own packets by each hop depends on. Hops behind the end have the default.
@@ -52,13 +52,14 @@ pub(super) const FEW_MAX: usize = 4 * PER_LINE;
 /// A change of a [`Fib`](super::Fib). A change gives the new state, not a difference, so making it twice is the
 /// same as making it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// The prefix leads to this hop, regardless of its hop before.
     Route(IpNet, HopId),
     /// There is no route for the prefix any more.
     Withdraw(IpNet),
     /// The hop is replaced by this one.
-    Hop(HopId, NextHop),
+    Hop(HopId, FibEntry),
     /// The hop leads by these paths. A flow selects one by its hash.
     Paths(HopId, Box<[Path]>),
     /// The source of the router's own packets by this hop depends on this.
@@ -73,7 +74,7 @@ pub enum Change {
     Addresses(u8, Box<[IpNet]>),
     /// The router's own addresses on all its links, whether or not they are ports, with the links' networks. The one
     /// that is to be used first by ports without an address comes first.
-    Own(Box<[IpNet]>),
+    OwnAddresses(Box<[IpNet]>),
 }
 
 impl Table {
@@ -94,7 +95,7 @@ impl Table {
     /// One cache line and no branch for every four routes up to 16. With more routes, at most seven tree nodes and
     /// the hop.
     #[inline]
-    pub fn lookup(&self, destination: Ipv4Addr) -> Option<&NextHop> {
+    pub fn lookup(&self, destination: Ipv4Addr) -> Option<&FibEntry> {
         match self.first.find(u32::from_ne_bytes(destination.octets())) {
             None => self.lookup_further(destination),
             found => found,
@@ -103,7 +104,7 @@ impl Table {
 
     #[cold]
     #[inline(never)]
-    fn lookup_further(&self, destination: Ipv4Addr) -> Option<&NextHop> {
+    fn lookup_further(&self, destination: Ipv4Addr) -> Option<&FibEntry> {
         if self.v4.len() > FEW_MAX {
             return self.hop(*self.v4.get_lpm(&(destination.to_bits(), 32))?.1);
         }
@@ -116,7 +117,7 @@ impl Table {
     /// # Cost
     /// A walk down the tree, even with few routes.
     #[inline]
-    pub fn lookup_v6(&self, destination: Ipv6Addr) -> Option<&NextHop> {
+    pub fn lookup_v6(&self, destination: Ipv6Addr) -> Option<&FibEntry> {
         self.hop(*self.v6.get_lpm(&(destination.to_bits(), 128))?.1)
     }
 
@@ -205,11 +206,11 @@ impl Table {
         let hint_of = |id: HopId| self.hints.get(id.0 as usize).copied().unwrap_or_default();
         let Some(mut id) = self.covering(destination, 0) else { return SourceHint::default() };
         // A neighbour whose MAC address is known has a route of its own. Its source is that of the route to its link.
-        if self.hop(id).map(NextHop::kind) == Some(Kind::Station) && hint_of(id) == SourceHint::default() {
+        if self.hop(id).map(FibEntry::kind) == Some(Kind::Station) && hint_of(id) == SourceHint::default() {
             id = self.covering(destination, 1).unwrap_or(id);
         }
         let hint = hint_of(id);
-        match (self.hop(id).map(NextHop::kind), self.paths.get(id.0 as usize)) {
+        match (self.hop(id).map(FibEntry::kind), self.paths.get(id.0 as usize)) {
             (Some(Kind::Paths), Some(paths)) if paths.len() > 1 => {
                 SourceHint { via: share_of(paths, flow).via, ..hint }
             }
@@ -233,12 +234,12 @@ impl Table {
     fn neighbour(&self, neighbour: Neighbour) -> Hop {
         match self.neighbours.get(&neighbour) {
             Some(Some(mac)) => Hop::Station { port: neighbour.port, mac: *mac },
-            Some(None) => Hop::Silent(neighbour),
+            Some(None) => Hop::Failed(neighbour),
             None => Hop::Unresolved(neighbour),
         }
     }
 
-    fn hop(&self, id: HopId) -> Option<&NextHop> {
+    fn hop(&self, id: HopId) -> Option<&FibEntry> {
         self.hops.get(id.0 as usize)
     }
 
@@ -260,7 +261,7 @@ impl Table {
             Change::Hop(id, hop) => *self.place(*id).0 = *hop,
             Change::Paths(id, paths) => {
                 let (hop, place) = self.place(*id);
-                (*hop, *place) = (NextHop::paths(id.0), paths.clone());
+                (*hop, *place) = (FibEntry::paths(id.0), paths.clone());
             }
             Change::Source(id, hint) => {
                 let at = id.0 as usize;
@@ -272,15 +273,15 @@ impl Table {
             Change::Neighbour(neighbour, mac) => drop(self.neighbours.insert(*neighbour, *mac)),
             Change::Forget(neighbour) => drop(self.neighbours.remove(neighbour)),
             // The table does not hold these.
-            Change::Interface(..) | Change::Addresses(..) | Change::Own(_) => {}
+            Change::Interface(..) | Change::Addresses(..) | Change::OwnAddresses(_) => {}
         }
     }
 
     /// Returns the entries of a hop, and makes them if they do not exist.
-    fn place(&mut self, id: HopId) -> (&mut NextHop, &mut Box<[Path]>) {
+    fn place(&mut self, id: HopId) -> (&mut FibEntry, &mut Box<[Path]>) {
         let at = id.0 as usize;
         if at >= self.hops.len() {
-            self.hops.resize(at + 1, NextHop::ELSEWHERE);
+            self.hops.resize(at + 1, FibEntry::ELSEWHERE);
             self.paths.resize(at + 1, Box::default());
         }
         (&mut self.hops[at], &mut self.paths[at])
@@ -291,7 +292,7 @@ impl Table {
         let mut routes = Vec::new();
         if self.v4.len() <= FEW_MAX {
             let mask = |length: u8| u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-            let hop = |id: &HopId| self.hop(*id).copied().unwrap_or(NextHop::ELSEWHERE);
+            let hop = |id: &HopId| self.hop(*id).copied().unwrap_or(FibEntry::ELSEWHERE);
             routes.extend(self.v4.iter().map(|((network, length), id)| (mask(length), network, hop(id))));
             routes.sort_by_key(|(mask, ..)| Reverse(*mask));
         }
@@ -304,14 +305,14 @@ impl Table {
     ///
     /// # Cost
     /// Allocates memory and scans the hops. Not for the hot path, nor for full tables.
-    pub fn insert(&mut self, route: Route) -> Option<NextHop> {
+    pub fn insert(&mut self, route: Route) -> Option<FibEntry> {
         let Route { prefix, port, mac } = route;
         let before = match prefix {
             IpNet::V4(net) => self.v4.get(&(net.network().to_bits(), net.prefix_len())),
             IpNet::V6(net) => self.v6.get(&(net.network().to_bits(), net.prefix_len())),
         };
         let before = before.and_then(|id| self.hop(*id).copied());
-        let hop = NextHop::station(port, mac);
+        let hop = FibEntry::station(port, mac);
         let id = self.hops.iter().position(|other| *other == hop).unwrap_or(self.hops.len());
         let id = HopId(id as u32);
         self.change(&Change::Hop(id, hop));
@@ -330,7 +331,7 @@ impl Table {
         let lines = size_of::<Line>() * self.further.capacity();
         let paths = self.paths.iter().map(|paths| size_of_val(&**paths)).sum::<usize>();
         let hops =
-            size_of::<NextHop>() * self.hops.capacity() + size_of::<Box<[Path]>>() * self.paths.capacity();
+            size_of::<FibEntry>() * self.hops.capacity() + size_of::<Box<[Path]>>() * self.paths.capacity();
         let neighbours = size_of::<(Neighbour, Option<MacAddr>)>() * self.neighbours.capacity();
         let hints = size_of::<SourceHint>() * self.hints.capacity();
         self.v4.mem_size() + self.v6.mem_size() + lines + paths + hops + hints + neighbours

@@ -36,7 +36,7 @@ fn the_longest_prefix_wins_whatever_the_order() {
 }
 
 #[test]
-fn an_empty_table_knows_no_way_and_a_replaced_route_leads_elsewhere() {
+fn an_empty_table_has_no_route_and_a_replaced_route_has_another_next_hop() {
     let mut table = Table::new();
     assert_eq!(table.lookup(Ipv4Addr::new(10, 0, 0, 1)), None);
     assert_eq!(table.insert(route("10.0.0.0/8,0,02:00:00:00:00:01")), None);
@@ -71,7 +71,7 @@ proptest! {
             // `max_by_key` returns the last of equal routes: the route that replaced the others.
             let model = routes.iter().filter(|route| route.prefix.contains(&IpAddr::from(address)))
                 .max_by_key(|route| route.prefix.prefix_len())
-                .map(|route| NextHop::station(route.port, route.mac));
+                .map(|route| FibEntry::station(route.port, route.mac));
             prop_assert_eq!(table.lookup(address).copied(), model, "{}", address);
         }
     }
@@ -95,7 +95,11 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
         distinguisher: 0,
     });
     for link in [11, 12, 13] {
-        rib.set_neighbour(link, Ipv4Addr::new(10, 9, link as u8, 1).into(), Link::Known(mac(link as u8)));
+        rib.set_neighbour(
+            link,
+            Ipv4Addr::new(10, 9, link as u8, 1).into(),
+            Resolution::Known(mac(link as u8)),
+        );
     }
     let mut fib = Fib::default();
     fib.apply(&rib.take_changes());
@@ -129,7 +133,7 @@ fn the_source_of_a_route_is_gone_with_the_route() {
     rib.insert(&first);
     let wanted = (Some([10, 6, 0, 1].into()), Some([10, 9, 0, 1].into()));
     assert_eq!(hint_of(&mut rib, [10, 1, 1, 1]), wanted);
-    rib.set_neighbour(11, [10, 9, 0, 1].into(), Link::Known(mac(1)));
+    rib.set_neighbour(11, [10, 9, 0, 1].into(), Resolution::Known(mac(1)));
     assert_eq!(hint_of(&mut rib, [10, 1, 1, 1]), wanted, "also with a known neighbour");
     assert!(rib.remove(&first) && rib.insert(&second));
     assert_eq!(hint_of(&mut rib, [11, 1, 1, 1]), (None, None));
@@ -145,7 +149,7 @@ fn the_source_of_a_link_is_also_that_of_its_known_neighbours() {
     let target = Target::paths(vec![Via { link: 11, address: None, weight: 1, mtu: None, source }]);
     let prefix = "10.78.0.0/16".parse().unwrap();
     rib.insert(&RibRoute { prefix, origin: Origin::Main, metric: 0, target, distinguisher: 0 });
-    for link in [Link::Unknown, Link::Known(mac(1)), Link::Unknown] {
+    for link in [Resolution::Unknown, Resolution::Known(mac(1)), Resolution::Unknown] {
         rib.set_neighbour(11, neighbour, link);
         fib.apply(&rib.take_changes());
         assert_eq!(fib.table.source_hint(neighbour, 0).preferred, source, "{link:?}");
@@ -222,7 +226,7 @@ fn a_reader_sees_all_changes_of_a_call_or_none_and_one_that_sleeps_sees_the_tabl
     for turn in 0..4_u8 {
         let prefix = "10.1.0.0/16".parse().unwrap();
         let interface = Interface { mac: mac(turn), mtu: 1280 };
-        let hop = Change::Hop(HopId(5), NextHop::station(turn, mac(turn)));
+        let hop = Change::Hop(HopId(5), FibEntry::station(turn, mac(turn)));
         control.apply(vec![hop, Change::Route(prefix, HopId(5)), Change::Interface(1, interface)]);
         assert!(awake.refresh() && !awake.refresh());
         assert_eq!((port(&awake), awake.fib().interfaces[1]), (Some(turn), interface));
@@ -264,7 +268,7 @@ fn readers_on_other_threads_never_see_half_a_change() {
         }
         for turn in 1..2_000_u32 {
             let [a, b, c, d] = turn.to_be_bytes();
-            let hop = NextHop::station(1, MacAddr::new([2, 0, a, b, c, d]));
+            let hop = FibEntry::station(1, MacAddr::new([2, 0, a, b, c, d]));
             let id = HopId(turn % 3);
             let routes = prefixes.map(|prefix| Change::Route(prefix, id));
             control.apply([vec![Change::Hop(id, hop)], routes.to_vec()].concat());

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_route_says_which_part_and_what_would_be_right() {
+    fn the_error_of_a_wrong_route_names_the_part_and_the_right_form() {
         let error = |text: &str| text.parse::<Route>().expect_err(text).to_string();
         for (text, says) in [
             ("", "PREFIX,port,mac"),

@@ -11,7 +11,7 @@ mod tags;
 use super::router::*;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, ethernet};
 use netmem_router::icmp::Message;
-use netmem_router::route::{Change, HopId, Neighbour, NextHop, OwnAddress, OwnSources, Path, Target};
+use netmem_router::route::{Change, FibEntry, HopId, Neighbour, OwnAddress, OwnSources, Path, Target};
 use netmem_router::{Allow, Interface};
 use zerocopy::IntoBytes;
 

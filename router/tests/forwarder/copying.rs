@@ -92,7 +92,7 @@ fn ten(mut rig: Rig, mut device: MemDevice) -> (u64, u64) {
 }
 
 #[test]
-fn frames_wait_for_a_port_that_is_full_for_a_moment_and_not_for_one_that_is_down() {
+fn frames_wait_for_a_port_that_is_briefly_full_and_not_for_one_that_is_down() {
     let (rig, device) = leads_to(5, PortState::Up);
     assert_eq!(ten(rig, device), (10, 0));
     let (rig, device) = leads_to(usize::MAX, PortState::Down("unplugged".into()));
@@ -100,7 +100,7 @@ fn frames_wait_for_a_port_that_is_full_for_a_moment_and_not_for_one_that_is_down
 }
 
 #[test]
-fn it_is_over_when_all_that_the_last_input_gave_has_left() {
+fn a_run_ends_when_all_frames_of_the_last_input_have_left() {
     let mut rig = rig(512, cross_connect());
     let from = CopyingPort::new("few:0".into(), Few(100), 64);
     let to = CopyingPort::new("full:1".into(), Full { rounds: 5, state: PortState::Up }, 64);

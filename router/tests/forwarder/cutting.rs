@@ -64,7 +64,7 @@ fn three(frame: Frame, pieces: &mut Pieces<'_>, last: Verdict) -> Result<(), Fra
 }
 
 #[test]
-fn each_piece_goes_where_the_decision_says_and_every_frame_is_accounted_for() {
+fn each_fragment_leaves_by_the_port_of_its_decision_and_every_frame_is_accounted_for() {
     let to = |last: fn(Frame, &mut Pieces<'_>) -> Result<(), Frame>| cut(Box::new(Cutting(last)));
     let all = to(|frame, pieces| three(frame, pieces, Verdict::Redirect(1)));
     assert_eq!(all, ([10, 20], (10, 30), vec![]));
@@ -77,7 +77,7 @@ fn each_piece_goes_where_the_decision_says_and_every_frame_is_accounted_for() {
 }
 
 #[test]
-fn of_a_frame_that_is_not_cut_after_all_nothing_leaves() {
+fn no_part_of_a_frame_that_cannot_be_fragmented_leaves() {
     let half = cut(Box::new(Cutting(|frame, pieces| {
         let mut more = pieces.alloc(1).unwrap();
         pieces.push(more.pop().unwrap(), Verdict::Redirect(1))?;

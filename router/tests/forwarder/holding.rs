@@ -41,7 +41,7 @@ fn every_frame_is_dropped_by_policy_in_drop_mode_and_nothing_leaves() {
 }
 
 #[test]
-fn reflected_frames_leave_by_the_port_they_came_from_with_their_link_addresses_swapped() {
+fn reflected_frames_leave_by_the_port_they_came_from_with_their_mac_addresses_swapped() {
     let mut rig = rig(512, Box::new(Reflect));
     let (mut traffic, mut sink) = (Traffic::new(3, 90).unwrap(), Sink::new(3, 90, Hop::Reflected).unwrap());
     rig.forwarder.poll(&mut rig.w);
@@ -98,7 +98,7 @@ fn passed_frames_are_read_in_order_by_another_worker_that_frees_them() {
 }
 
 #[test]
-fn a_stalled_reader_costs_its_queue_and_what_does_not_fit_is_a_counted_drop() {
+fn a_stalled_reader_holds_only_its_queue_and_further_frames_are_counted_drops() {
     let (mut rig, reader) = passing(1024);
     rig.feed(&mut Traffic::new(1, 64).unwrap(), 1_000);
     let (meters, counters) = (rig.forwarder.meters(), reader.counters());
@@ -110,7 +110,7 @@ fn a_stalled_reader_costs_its_queue_and_what_does_not_fit_is_a_counted_drop() {
 }
 
 #[test]
-fn without_a_holder_or_when_its_reader_has_gone_passed_frames_are_dropped_for_that_reason() {
+fn passed_frames_are_dropped_for_that_reason_without_a_local_queue_and_after_its_reader_is_gone() {
     let mut lonely = rig(256, Box::new(PassAll));
     lonely.forwarder.poll(&mut lonely.w);
     lonely.feed(&mut Traffic::new(1, 64).unwrap(), 10);
@@ -124,7 +124,7 @@ fn without_a_holder_or_when_its_reader_has_gone_passed_frames_are_dropped_for_th
 }
 
 #[test]
-fn a_keeper_keeps_as_many_packets_as_it_is_told_and_fewer_when_told_so() {
+fn a_retention_keeps_at_most_the_set_number_of_packets_and_fewer_after_a_change() {
     let (mut rig, reader) = passing(1024);
     let mut worker = rig.memory.worker().unwrap();
     let keep = Arc::new(RetentionLimit::new(100, Duration::MAX));
@@ -152,7 +152,7 @@ fn a_keeper_keeps_as_many_packets_as_it_is_told_and_fewer_when_told_so() {
 }
 
 #[test]
-fn a_keeper_keeps_as_many_bytes_of_memory_as_it_is_told_however_short_packets_are() {
+fn a_retention_keeps_at_most_the_set_bytes_of_memory_however_short_packets_are() {
     let (mut rig, reader) = passing(1024);
     let mut worker = rig.memory.worker().unwrap();
     let keep = Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX));
@@ -216,7 +216,7 @@ fn short_packets_that_are_kept_as_copies_hold_no_frames_and_read_the_same() {
 }
 
 #[test]
-fn a_keeper_frees_what_is_too_old_although_nothing_new_comes() {
+fn a_retention_frees_packets_that_are_too_old_without_new_packets() {
     let (mut rig, reader) = passing(512);
     let mut worker = rig.memory.worker().unwrap();
     let keep = Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX));
@@ -231,7 +231,7 @@ fn a_keeper_frees_what_is_too_old_although_nothing_new_comes() {
 }
 
 #[test]
-fn a_holder_that_never_lets_go_is_reported_as_queued_and_its_frames_stay_good() {
+fn a_reader_that_never_frees_is_reported_as_queued_and_its_frames_stay_valid() {
     let (mut rig, reader) = passing(512);
     let mut worker = rig.memory.worker().unwrap();
     let mut retention = Retention::new(reader, Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX)));

@@ -2,12 +2,12 @@
 
 mod bytes;
 mod limits;
-mod silence;
+mod suppression;
 
 use super::router::*;
 use netmem::wire::{Ethernet, Ipv4, icmp, ipv4};
-use netmem_router::icmp::{IcmpError, IcmpLimit, Message, Silence};
-use netmem_router::route::{Change, HopId, Neighbour, NextHop, Path, SourceHint};
+use netmem_router::icmp::{IcmpError, IcmpLimit, Message, Suppression};
+use netmem_router::route::{Change, Fib, FibEntry, HopId, Neighbour, Path, SourceHint};
 use std::net::Ipv4Addr;
 use zerocopy::IntoBytes;
 

@@ -77,7 +77,7 @@ fn a_sleeping_worker_polls_a_few_times_a_second_and_wakes_for_a_packet() {
 }
 
 #[test]
-fn no_packet_of_many_that_each_find_the_worker_asleep_is_left_lying() {
+fn each_packet_that_finds_the_worker_asleep_is_forwarded() {
     let mut rig = rig(512, ip());
     rig.forwarder.set_idle(Idle::Sleep);
     let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
@@ -103,7 +103,7 @@ fn a_spinning_worker_never_sleeps() {
 }
 
 #[test]
-fn frames_that_come_home_to_a_dry_pool_are_found_in_sleep() {
+fn frames_that_are_freed_to_an_empty_pool_are_found_by_a_sleeping_worker() {
     let mut rig = rig(64, ip());
     rig.forwarder.set_idle(Idle::Sleep);
     let mut held = netmem::pool::Batch::new();
@@ -293,7 +293,7 @@ fn a_worker_sleeps_while_frames_wait_for_a_slot() {
 
 /// Seen: the time of a rest counted as work of the packet after it, or threw its window away as if the machine had stopped.
 #[test]
-fn a_rest_is_no_part_of_the_time_of_the_packet_after_it() {
+fn the_time_of_a_sleep_is_not_part_of_the_next_packets_time() {
     let mut rig = rig(512, ip());
     rig.forwarder.set_idle(Idle::Sleep);
     let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
@@ -310,7 +310,7 @@ fn a_rest_is_no_part_of_the_time_of_the_packet_after_it() {
 }
 
 #[test]
-fn a_worker_that_rests_gives_back_the_free_pages_that_its_tuned_lists_do_not_need() {
+fn a_sleeping_worker_gives_back_the_free_pages_that_its_tuned_lists_do_not_need() {
     const LEAST: u64 = 16;
     let mut rig = rig(64, ip());
     rig.memory.set_lists(Lists::Tuned { least: LEAST as usize, most: 1 << 16 });

@@ -107,7 +107,7 @@ impl Rig {
 }
 
 #[test]
-fn every_packet_arrives_once_in_order_and_rewritten_as_a_router_must() {
+fn every_packet_arrives_once_in_order_with_the_routers_header_changes() {
     for hop in [Hop::Routed, Hop::Unchanged] {
         for free in [Free::Bulk, Free::Single] {
             let mode = if hop == Hop::Routed { ip() } else { cross_connect() };
@@ -149,7 +149,7 @@ fn with_64_frames_in_all_a_burst_of_10_000_is_dropped_counted_and_recovered_from
 }
 
 #[test]
-fn a_port_without_traffic_does_not_hold_the_frames_that_another_one_needs() {
+fn a_port_without_traffic_does_not_hold_the_frames_that_another_port_needs() {
     let mut rig = rig(64, cross_connect());
     let mut traffic = Traffic::new(1, 64).unwrap();
     for round in 0..200 {
@@ -184,7 +184,7 @@ fn rings_shorter_than_the_reaping_threshold_lose_nothing_while_traffic_never_pau
 }
 
 #[test]
-fn a_sink_that_stands_still_fills_the_rings_and_the_rest_is_a_counted_drop() {
+fn a_peer_that_stopped_fills_the_rings_and_further_frames_are_counted_drops() {
     let mut rig = rig(4096, ip());
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.forwarder.poll(&mut rig.w);
@@ -199,7 +199,7 @@ fn a_sink_that_stands_still_fills_the_rings_and_the_rest_is_a_counted_drop() {
 }
 
 #[test]
-fn what_a_port_with_its_link_down_does_not_take_is_a_counted_drop_and_no_frame_waits_for_ever() {
+fn frames_that_a_port_with_its_link_down_does_not_take_are_counted_drops_and_none_waits_forever() {
     let (mut rig, _) = moody_rig(512, ip, Mood::Mute);
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.forwarder.poll(&mut rig.w);

@@ -33,7 +33,7 @@ impl Rig {
 }
 
 #[test]
-fn clones_are_held_untouched_while_frames_around_them_are_used_again_and_go_home_at_the_last_release() {
+fn clones_are_unchanged_while_other_frames_are_reused_and_are_freed_at_the_last_release() {
     for packets in [false, true] {
         let mut rig = rig(1024, ip());
         if packets {
@@ -68,7 +68,7 @@ fn clones_are_held_untouched_while_frames_around_them_are_used_again_and_go_home
 }
 
 #[test]
-fn a_tap_that_stands_still_misses_by_count_and_one_that_is_gone_holds_nothing() {
+fn a_tap_whose_reader_stopped_counts_missed_frames_and_one_that_is_gone_holds_none() {
     let mut rig = rig(1024, ip());
     let (still, gone) = (rig.mirrored(64), rig.mirrored(64));
     let counters = gone.counters();

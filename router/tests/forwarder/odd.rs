@@ -65,7 +65,7 @@ fn cross_each(
 }
 
 #[test]
-fn every_length_and_every_type_goes_from_wire_to_wire_byte_for_byte() {
+fn frames_of_every_length_and_every_type_are_forwarded_byte_for_byte() {
     let mut rig = rig(1024, cross_connect());
     let [(a, mut da), (b, mut db)] =
         ["0", "1"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
@@ -77,7 +77,7 @@ fn every_length_and_every_type_goes_from_wire_to_wire_byte_for_byte() {
 }
 
 #[test]
-fn giants_of_every_length_that_frames_have_room_for_go_from_wire_to_wire_byte_for_byte() {
+fn jumbo_frames_of_every_length_that_fits_are_forwarded_byte_for_byte() {
     for size in [4096, 8192, 16_384, 32_768] {
         let config = PoolConfig { frames: (3 << 20) / size, ..PoolConfig::of_frames(size) };
         let mut rig = rig_over(&config, cross_connect());
@@ -94,7 +94,7 @@ fn giants_of_every_length_that_frames_have_room_for_go_from_wire_to_wire_byte_fo
 }
 
 #[test]
-fn ports_around_the_wires_leave_every_length_and_every_type_as_it_is() {
+fn wrapping_ports_leave_frames_of_every_length_and_every_type_unchanged() {
     let file = std::env::temp_dir().join(format!("netmem-odd-{}", std::process::id()));
     let mut rig = rig(1024, cross_connect());
     let [(a, mut da), (b, mut db)] =

@@ -174,7 +174,7 @@ fn payload(frame: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn packets_of_many_segments_leave_whole_by_a_port_that_hears_how_they_are_to_be_cut() {
+fn packets_of_many_segments_leave_whole_by_a_port_with_segmentation_offload() {
     for heads in [false, true] {
         let (left, meters) = Run { hears: true, heads, ..PLAIN }.left();
         assert_eq!((left.len(), meters.fragmented.get()), (10, 0));
@@ -183,7 +183,7 @@ fn packets_of_many_segments_leave_whole_by_a_port_that_hears_how_they_are_to_be_
 }
 
 #[test]
-fn they_are_cut_and_complete_where_they_leave_by_another() {
+fn packets_of_many_segments_are_segmented_with_checksums_for_a_port_without_offload() {
     for heads in [false, true] {
         let (left, meters) = Run { heads, ..PLAIN }.left();
         assert_eq!((left.len(), meters.fragmented.get(), meters.fragments.get()), (40, 10, 40));
@@ -208,7 +208,7 @@ fn segments_that_are_too_long_themselves_leave_in_fragments() {
 }
 
 #[test]
-fn segments_for_which_there_are_no_frames_are_drops_with_a_name() {
+fn segments_without_frames_are_counted_drops() {
     let (left, meters) = Run { taken: true, ..PLAIN }.left();
     let dropped = meters.drops.iter().find(|(reason, _)| *reason == Reason::GsoSeg).map(|(_, n)| n).unwrap();
     assert!(dropped > 0);
@@ -216,7 +216,7 @@ fn segments_for_which_there_are_no_frames_are_drops_with_a_name() {
 }
 
 #[test]
-fn what_makes_no_sense_for_a_packet_is_a_drop_and_nothing_leaves() {
+fn packets_with_an_invalid_offload_request_are_dropped_whole() {
     let (left, meters) = Run { kind: GsoKind::TcpV4, ..PLAIN }.left();
     assert_eq!((left.len(), meters.drops.total()), (0, 10));
     assert!(meters.drops.iter().any(|(reason, n)| (reason, n) == (Reason::GsoSeg, 10)));

@@ -70,7 +70,7 @@ fn every_packet_arrives_once_in_order_whatever_form_the_ready_heads_have() {
 }
 
 #[test]
-fn with_ready_pairs_packets_stay_together_from_completion_to_the_next_fill() {
+fn heads_and_frames_of_ready_pairs_stay_together_from_completion_to_the_next_fill() {
     for (max, free) in [(0, Free::Bulk), (50, Free::Bulk), (50, Free::Single), (1000, Free::Bulk)] {
         let mut rig = rig(2048, ip());
         let heads = HeadCache::new(&rig.memory).unwrap();
@@ -96,7 +96,7 @@ fn with_ready_pairs_packets_stay_together_from_completion_to_the_next_fill() {
 }
 
 #[test]
-fn a_frame_that_a_port_drops_leaves_no_head_waiting() {
+fn the_head_of_a_frame_that_a_port_drops_is_freed() {
     let mut rig = rig(1024, ip());
     let ((a, near), (b, far)) = (
         MemPort::pair("0", &MemConfig::default()).unwrap(),
@@ -208,7 +208,7 @@ fn rules_are_changed_under_traffic_and_no_packet_is_lost_or_counted_twice() {
 }
 
 #[test]
-fn a_sink_that_stands_still_costs_counted_drops_and_no_head() {
+fn a_peer_that_stopped_causes_counted_drops_and_costs_no_head() {
     let mut rig = rig(4096, ip());
     let (_control, heads) = take_full_path(&mut rig, HeadCacheMode::TwoSided, &[]);
     let mut traffic = Traffic::new(1, 64).unwrap();
@@ -239,7 +239,7 @@ fn a_port_that_completes_out_of_order_is_served_as_any_other() {
 }
 
 #[test]
-fn without_memory_for_heads_packets_are_dropped_for_that_reason_and_frames_go_home() {
+fn packets_are_dropped_for_that_reason_without_memory_for_heads_and_their_frames_are_freed() {
     let (mut rig, _control) = full(512, ip(), HeadCacheMode::Each, &[]);
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.forwarder.poll(&mut rig.w);
@@ -255,7 +255,7 @@ fn without_memory_for_heads_packets_are_dropped_for_that_reason_and_frames_go_ho
 }
 
 #[test]
-fn heads_of_frames_that_went_with_their_interface_are_given_up_with_traffic_and_without() {
+fn heads_of_frames_that_are_lost_with_their_interface_are_freed_with_traffic_and_without() {
     for traffic_goes_on in [true, false] {
         let (mut rig, mood) = moody_rig(512, ip, Mood::Picky);
         let (_control, heads) = take_full_path(&mut rig, HeadCacheMode::Each, &[]);

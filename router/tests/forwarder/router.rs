@@ -7,10 +7,10 @@ use netmem::forward::filter::filter;
 use netmem::packet::HeadCache;
 use netmem::pool::Frame;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, Udp, ethernet, ipv4, udp};
-use netmem_router::icmp::{IcmpControl, IcmpCounters, IcmpLimit, Message, Silence};
-use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, fib};
+use netmem_router::icmp::{IcmpControl, IcmpCounters, IcmpLimit, Message, Suppression};
+use netmem_router::route::{Change, FibControl, FibEntry, HopId, Neighbour, fib};
 use netmem_router::{Allow, Interface, ReversePath};
-use netmem_router::{Waiting, Wanted, waiting};
+use netmem_router::{NeighbourQueues, UnresolvedNeighbours, neighbour_queues};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::IntoBytes;
 
@@ -25,23 +25,23 @@ pub const HOSTS: [MacAddr; 2] = [MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new(
 const ADDRESSES: [&[&str]; 2] =
     [&["10.0.255.254/16", "fe80::1/64", "fd00:a::fe/64"], &["10.1.255.254/16", "fd00:b::fe/64"]];
 /// The next hop of each network. A number is the port of a host.
-const ROUTES: &[(&str, NextHop)] = &[
-    ("10.0.0.0/16", NextHop::station(0, HOSTS[0])),
-    ("10.1.0.0/16", NextHop::station(1, HOSTS[1])),
-    ("10.2.0.0/16", NextHop::UNREACHABLE),
-    ("10.3.0.0/16", NextHop::PROHIBIT),
-    ("10.4.0.0/16", NextHop::BLACKHOLE),
-    ("10.5.0.0/16", NextHop::on_link(1)),
-    ("10.0.255.254/32", NextHop::LOCAL),
-    ("10.0.255.255/32", NextHop::LOCAL),
-    ("10.1.255.254/32", NextHop::LOCAL),
-    ("fd00:a::/64", NextHop::station(0, HOSTS[0])),
-    ("fd00:b::/64", NextHop::station(1, HOSTS[1])),
-    ("fd00:2::/32", NextHop::UNREACHABLE),
-    ("fd00:3::/32", NextHop::PROHIBIT),
-    ("fd00:4::/32", NextHop::BLACKHOLE),
-    ("fd00:5::/32", NextHop::on_link(1)),
-    ("fd00:a::fe/128", NextHop::LOCAL),
+const ROUTES: &[(&str, FibEntry)] = &[
+    ("10.0.0.0/16", FibEntry::station(0, HOSTS[0])),
+    ("10.1.0.0/16", FibEntry::station(1, HOSTS[1])),
+    ("10.2.0.0/16", FibEntry::UNREACHABLE),
+    ("10.3.0.0/16", FibEntry::PROHIBIT),
+    ("10.4.0.0/16", FibEntry::BLACKHOLE),
+    ("10.5.0.0/16", FibEntry::on_link(1)),
+    ("10.0.255.254/32", FibEntry::LOCAL),
+    ("10.0.255.255/32", FibEntry::LOCAL),
+    ("10.1.255.254/32", FibEntry::LOCAL),
+    ("fd00:a::/64", FibEntry::station(0, HOSTS[0])),
+    ("fd00:b::/64", FibEntry::station(1, HOSTS[1])),
+    ("fd00:2::/32", FibEntry::UNREACHABLE),
+    ("fd00:3::/32", FibEntry::PROHIBIT),
+    ("fd00:4::/32", FibEntry::BLACKHOLE),
+    ("fd00:5::/32", FibEntry::on_link(1)),
+    ("fd00:a::fe/128", FibEntry::LOCAL),
 ];
 /// Neighbours on the link of port 1 that do not answer.
 const SILENT: [&str; 2] = ["10.5.0.9", "fd00:5::9"];
@@ -65,7 +65,7 @@ pub struct RouterRig {
     icmp: Arc<IcmpCounters>,
     pub limit: IcmpControl,
     /// The neighbours that frames wait for, if the router lets frames wait.
-    pub wanted: Option<Wanted>,
+    pub unresolved: Option<UnresolvedNeighbours>,
 }
 
 impl RouterRig {
@@ -81,7 +81,8 @@ impl RouterRig {
 
     /// Makes a router whose ports have these source checks.
     pub fn that_checks(way: Way, reverse_path: [ReversePath; 2]) -> RouterRig {
-        let first = Fib { reverse_path: reverse_path.into(), ..Fib::default() };
+        let mut first = Fib::new(ENDS.to_vec());
+        first.reverse_path = reverse_path.into();
         RouterRig::from(way, first, None)
     }
 
@@ -92,17 +93,19 @@ impl RouterRig {
 
     /// Makes a router that lets this many frames wait for their neighbours.
     pub fn that_lets_wait(way: Way, most: usize) -> RouterRig {
-        let (waiting, wanted) = waiting(most);
-        RouterRig { wanted: Some(wanted), ..RouterRig::of(way, Allow::default(), Some(waiting)) }
+        let (queues, unresolved) = neighbour_queues(most);
+        RouterRig { unresolved: Some(unresolved), ..RouterRig::of(way, Allow::default(), Some(queues)) }
     }
 
-    fn of(way: Way, allow: Allow, waiting: Option<Waiting>) -> RouterRig {
-        RouterRig::from(way, Fib { allow, ..Fib::default() }, waiting)
+    fn of(way: Way, allow: Allow, queues: Option<NeighbourQueues>) -> RouterRig {
+        let mut first = Fib::new(ENDS.to_vec());
+        first.allow = allow;
+        RouterRig::from(way, first, queues)
     }
 
-    fn from(way: Way, mut first: Fib, waiting: Option<Waiting>) -> RouterRig {
+    fn from(way: Way, mut first: Fib, queues: Option<NeighbourQueues>) -> RouterRig {
         first.table.set_flow_seed(7);
-        let (mut control, reader) = fib(Fib { interfaces: ENDS.to_vec(), ..first });
+        let (mut control, reader) = fib(first);
         let mut changes: Vec<Change> = Vec::new();
         for ((net, hop), id) in ROUTES.iter().zip(0..) {
             changes.extend([Change::Hop(HopId(id), *hop), Change::Route(net.parse().unwrap(), HopId(id))]);
@@ -111,13 +114,15 @@ impl RouterRig {
             let nets = addresses.iter().map(|text| text.parse().unwrap());
             changes.push(Change::Addresses(port, nets.collect()));
         }
-        changes.push(Change::Own(ADDRESSES.concat().iter().map(|text| text.parse().unwrap()).collect()));
+        changes.push(Change::OwnAddresses(
+            ADDRESSES.concat().iter().map(|text| text.parse().unwrap()).collect(),
+        ));
         let silent = SILENT.map(|text| Neighbour { port: 1, address: text.parse().unwrap() });
         changes.extend(silent.map(|neighbour| Change::Neighbour(neighbour, None)));
         control.apply(changes);
         let mut decision = netmem_router::Router::new(reader);
-        if let Some(waiting) = waiting {
-            decision = decision.with_waiting(waiting);
+        if let Some(queues) = queues {
+            decision = decision.with_neighbour_queues(queues);
         }
         // Nearly all packets here are from one host.
         decision = decision.with_icmp_limit(IcmpLimit::in_all(1000, 50));
@@ -129,7 +134,7 @@ impl RouterRig {
             rig.forwarder.set_packet_path(path);
         }
         rig.forwarder.poll(&mut rig.w);
-        RouterRig { rig, control, icmp, limit, wanted: None }
+        RouterRig { rig, control, icmp, limit, unresolved: None }
     }
 
     /// Lets a frame come in on a port. Returns the frames that leave, each with its port.
@@ -163,7 +168,7 @@ impl RouterRig {
     }
 
     /// Routes a network to another hop.
-    pub fn lead(&mut self, id: u32, net: &str, to: NextHop) {
+    pub fn lead(&mut self, id: u32, net: &str, to: FibEntry) {
         let net = net.parse().unwrap();
         self.control.apply(vec![Change::Hop(HopId(id), to), Change::Route(net, HopId(id))]);
     }
@@ -223,8 +228,8 @@ impl RouterRig {
     }
 
     /// Returns the packets about which no error was sent so far.
-    pub fn silences(&self) -> Vec<(Silence, u64)> {
-        self.icmp.silences().filter(|(_, count)| *count > 0).collect()
+    pub fn suppressed(&self) -> Vec<(Suppression, u64)> {
+        self.icmp.suppressed().filter(|(_, count)| *count > 0).collect()
     }
 
     /// Ends the router. Asserts that every frame is back in the pool.

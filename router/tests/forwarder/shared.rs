@@ -75,7 +75,7 @@ fn deliver(rig: &mut Rig, n: usize) {
 }
 
 #[test]
-fn what_others_read_too_is_sent_as_a_copy_and_read_on() {
+fn shared_packets_are_sent_as_copies_and_stay_readable() {
     let (mut rig, heads, original) = substituting(2048, 20, Verdict::Redirect(1));
     deliver(&mut rig, 30);
     let mut left = 0;
@@ -92,7 +92,7 @@ fn what_others_read_too_is_sent_as_a_copy_and_read_on() {
 }
 
 #[test]
-fn what_others_read_too_is_passed_as_a_copy_in_order_with_the_others() {
+fn shared_packets_are_passed_as_copies_in_order_with_the_others() {
     let (mut rig, heads, original) = substituting(2048, 20, Verdict::Pass);
     let (local_queue, mut reader) = local_queue(64);
     rig.forwarder.set_local_queue(local_queue);

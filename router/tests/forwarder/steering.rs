@@ -9,8 +9,8 @@ use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::steer::{DEFAULT_KEY, MeshConfig, RecordedQueue};
 use netmem::sync::Worker;
 use netmem::wire::Ipv4;
-use netmem_router::route::{Change, HopId, NextHop, Path, fib};
-use netmem_router::{Router, waiting};
+use netmem_router::route::{Change, FibEntry, HopId, Path, fib};
+use netmem_router::{Router, neighbour_queues};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -230,7 +230,7 @@ fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
 }
 
 #[test]
-fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
+fn a_full_transmit_ring_delays_frames_and_loses_and_reorders_none() {
     for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = team(2, "hash", record, 4);
         team.begin();
@@ -254,7 +254,7 @@ fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
 /// Seen: frames for a port whose other side stood still waited without end. No port received any more, and other
 /// workers waited for the frames that they had handed over.
 #[test]
-fn a_port_whose_other_side_stands_still_loses_its_frames_and_holds_up_no_other_port() {
+fn a_port_whose_peer_stopped_loses_its_frames_and_delays_no_other_port() {
     for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = crossed("hash", record);
         team.traffic = Traffic::of(0..25, 64).unwrap();
@@ -287,7 +287,7 @@ fn a_port_whose_other_side_stands_still_loses_its_frames_and_holds_up_no_other_p
 /// Seen: every round began with port 0, whose frames for a slow port ended it. No later port had a turn, nor had the
 /// frames that other workers received.
 #[test]
-fn a_port_with_many_frames_for_a_slow_port_leaves_other_ports_and_workers_their_turns() {
+fn a_port_with_many_frames_for_a_slow_port_does_not_starve_other_ports_and_workers() {
     let mut team = crossed("hash=0", RecordedQueue::Received);
     let mut other = Traffic::new(20, 64).unwrap();
     team.begin();
@@ -328,7 +328,7 @@ fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker
     };
     let router = |worker| -> Box<dyn Decide> {
         let router = Router::new(reader.clone());
-        Box::new(if worker == 1 { router.with_waiting(waiting(512).0) } else { router })
+        Box::new(if worker == 1 { router.with_neighbour_queues(neighbour_queues(512).0) } else { router })
     };
     let mut team = team_in(router, &mesh, 4);
     team.begin();
@@ -339,7 +339,7 @@ fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker
     (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
     let meters = team.workers[1].forwarder.meters();
     assert_eq!((meters.transmitted.get(), meters.held.get()), (4, 16 + 10));
-    control.apply(vec![Change::Hop(hop, NextHop::station(1, traffic::HOSTS[1]))]);
+    control.apply(vec![Change::Hop(hop, FibEntry::station(1, traffic::HOSTS[1]))]);
     (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
     assert_eq!((meters.handed.get(), meters.held.get()), (0, 16 + 10), "the ring is full");
     team.settle();
@@ -350,7 +350,7 @@ fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker
 }
 
 #[test]
-fn a_worker_that_retires_leaves_what_waits_to_its_heir_in_order() {
+fn a_worker_that_retires_leaves_its_waiting_frames_to_its_successor_in_order() {
     for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = team(3, "hash=1,2", record, 512);
         team.begin();
@@ -372,7 +372,7 @@ fn a_worker_that_retires_leaves_what_waits_to_its_heir_in_order() {
 }
 
 #[test]
-fn what_lies_in_an_inbox_that_nobody_reads_any_more_goes_home_counted() {
+fn frames_in_an_inbox_that_no_worker_reads_any_more_are_freed_and_counted() {
     let mut team = team(2, "hash=1", RecordedQueue::Received, 512);
     team.begin();
     team.deliver(100);
@@ -387,7 +387,7 @@ fn what_lies_in_an_inbox_that_nobody_reads_any_more_goes_home_counted() {
 }
 
 #[test]
-fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
+fn a_drained_forwarder_has_sent_the_frames_on_its_lists() {
     let policy = "hash=1".parse().unwrap();
     let linger = Duration::from_secs(86_400);
     let mut team = team_of(
@@ -407,7 +407,7 @@ fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
 
 /// Seen: while there was other work to do, no lingering packet was sent.
 #[test]
-fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() {
+fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_the_frames_on_its_lists_too() {
     let policy = "hash=1".parse().unwrap();
     let linger = Duration::from_secs(86_400);
     let mut team = team_of(
@@ -432,7 +432,7 @@ fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() 
 }
 
 #[test]
-fn a_sleeping_worker_wakes_for_what_another_hands_it() {
+fn a_sleeping_worker_wakes_for_frames_that_another_worker_hands_off() {
     for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = team(2, "map=rx0:1", record, 512);
         team.begin();
@@ -470,7 +470,7 @@ fn a_sleeping_worker_wakes_for_what_another_hands_it() {
 }
 
 #[test]
-fn a_worker_whose_decision_drops_frees_what_others_received_into_their_pools() {
+fn a_worker_whose_decision_drops_frames_frees_those_of_other_workers_to_their_pools() {
     let policy = "map=rx0:1".parse().unwrap();
     let mesh = MeshConfig {
         workers: 2,

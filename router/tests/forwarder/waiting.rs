@@ -5,14 +5,14 @@ use super::*;
 use netmem::wire::MacAddr;
 use netmem_router::Interface;
 use netmem_router::route::Change;
-use netmem_router::route::{FibControl, FibReader, HopId, Neighbour, NextHop, Path, fib};
-use netmem_router::{Waiting, Wanted, waiting};
+use netmem_router::route::{FibControl, FibEntry, FibReader, HopId, Neighbour, Path, fib};
+use netmem_router::{NeighbourQueues, UnresolvedNeighbours, neighbour_queues};
 use std::net::IpAddr;
 
 /// A table that routes the built-in traffic to port 1, with an unknown next router.
 fn unresolved() -> (FibReader, FibControl, Neighbour) {
     let routes = traffic::routes();
-    let (control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
+    let (control, reader) = fib(Fib::new(traffic::INTERFACES.to_vec()));
     let mut control = control;
     let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
     let path = Path { port: Some(1), via: Some(neighbour.address), weight: 1, mtu: None };
@@ -27,36 +27,36 @@ fn host() -> MacAddr {
 }
 
 fn resolved(control: &mut FibControl) {
-    control.apply(vec![Change::Hop(HopId(0), NextHop::station(1, host()))]);
+    control.apply(vec![Change::Hop(HopId(0), FibEntry::station(1, host()))]);
 }
 
 /// A rig that lets at most `most` frames wait.
-fn waiting_rig(most: usize) -> (Rig, FibControl, Wanted, Neighbour) {
+fn waiting_rig(most: usize) -> (Rig, FibControl, UnresolvedNeighbours, Neighbour) {
     let (reader, control, neighbour) = unresolved();
-    let (waiting, wanted): (Waiting, Wanted) = waiting(most);
-    let mut rig = rig(1024, Box::new(Router::new(reader).with_waiting(waiting)));
+    let (queues, unresolved): (NeighbourQueues, UnresolvedNeighbours) = neighbour_queues(most);
+    let mut rig = rig(1024, Box::new(Router::new(reader).with_neighbour_queues(queues)));
     rig.forwarder.poll(&mut rig.w);
-    (rig, control, wanted, neighbour)
+    (rig, control, unresolved, neighbour)
 }
 
-fn names(wanted: &mut Wanted) -> Vec<Neighbour> {
+fn names(unresolved: &mut UnresolvedNeighbours) -> Vec<Neighbour> {
     let mut names = Vec::new();
-    wanted.read(|name| names.push(name));
+    unresolved.read(|name| names.push(name));
     // A name comes again a second later.
     names.dedup();
     names
 }
 
 #[test]
-fn frames_wait_until_their_neighbour_is_known_and_leave_in_order_and_somebody_is_asked_once() {
-    let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(512);
+fn frames_wait_until_their_neighbour_is_known_and_leave_in_order_after_one_request() {
+    let (mut rig, mut control, mut unresolved, neighbour) = waiting_rig(512);
     let (mut traffic, mut sink) = (Traffic::new(1, 90).unwrap(), Sink::new(1, 90, Hop::Routed).unwrap());
     for _ in 0..3 {
         assert_eq!(rig.devices[0].deliver(15, |room| traffic.write(room)), 15);
         rig.settle(|_| panic!("a frame left for nowhere"));
     }
     assert_eq!(rig.forwarder.meters().held.get(), 45);
-    assert_eq!(names(&mut wanted), [neighbour]);
+    assert_eq!(names(&mut unresolved), [neighbour]);
     resolved(&mut control);
     rig.settle(|data| check(&mut sink, data));
     let tally = sink.tally();
@@ -67,9 +67,9 @@ fn frames_wait_until_their_neighbour_is_known_and_leave_in_order_and_somebody_is
 
 /// Seen: they were dropped as frames for another station.
 #[test]
-fn frames_that_wait_while_their_interface_gets_another_address_leave_all_the_same() {
+fn waiting_frames_leave_also_after_their_interface_got_another_address() {
     for v6 in [false, true] {
-        let (mut rig, mut control, _wanted, neighbour) = waiting_rig(512);
+        let (mut rig, mut control, _unresolved, neighbour) = waiting_rig(512);
         let sent = if v6 {
             let net = "fd00:7::/32".parse().unwrap();
             control.apply(vec![Change::Route(net, HopId(0))]);
@@ -99,7 +99,7 @@ fn frames_that_wait_while_their_interface_gets_another_address_leave_all_the_sam
 
 #[test]
 fn a_full_queue_keeps_the_latest_frames_and_counts_the_others() {
-    let (mut rig, mut control, _wanted, _) = waiting_rig(512);
+    let (mut rig, mut control, _unresolved, _) = waiting_rig(512);
     let (mut traffic, mut left) = (Traffic::new(1, 90).unwrap(), Vec::new());
     let mut sent = Vec::new();
     for _ in 0..10 {
@@ -120,7 +120,7 @@ fn a_full_queue_keeps_the_latest_frames_and_counts_the_others() {
 
 #[test]
 fn frames_for_a_neighbour_that_does_not_answer_are_dropped_and_counted() {
-    let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(20);
+    let (mut rig, mut control, mut unresolved, neighbour) = waiting_rig(20);
     let mut traffic = Traffic::new(1, 64).unwrap();
     assert_eq!(rig.devices[0].deliver(30, |room| traffic.write(room)), 30);
     rig.settle(|_| panic!("a frame left for nowhere"));
@@ -130,23 +130,23 @@ fn frames_for_a_neighbour_that_does_not_answer_are_dropped_and_counted() {
     rig.settle(|_| panic!("a frame left for nowhere"));
     assert_eq!((meters.held.get(), meters.drops.get(Reason::NeighFailed)), (0, 20));
     // After it is forgotten, the neighbour is asked for again.
-    names(&mut wanted);
+    names(&mut unresolved);
     control.apply(vec![Change::Forget(neighbour)]);
     rig.devices[0].deliver(1, |room| traffic.write(room));
     rig.settle(|_| panic!("a frame left for nowhere"));
-    assert_eq!((names(&mut wanted), meters.held.get()), (vec![neighbour], 1));
+    assert_eq!((names(&mut unresolved), meters.held.get()), (vec![neighbour], 1));
     rig.end();
 }
 
 /// Seen: after each change of the table, every waiting frame was decided about again, however many of both there
 /// were.
 #[test]
-fn a_change_that_is_about_others_leaves_frames_that_wait_alone() {
-    let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(512);
+fn a_change_of_other_routes_does_not_affect_waiting_frames() {
+    let (mut rig, mut control, mut unresolved, neighbour) = waiting_rig(512);
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.devices[0].deliver(9, |room| traffic.write(room));
     rig.settle(|_| panic!("a frame left for nowhere"));
-    assert_eq!(names(&mut wanted), [neighbour]);
+    assert_eq!(names(&mut unresolved), [neighbour]);
     let other = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 8]) };
     control.apply(vec![Change::Neighbour(other, Some(host()))]);
     rig.settle(|_| panic!("a frame left for nowhere"));
@@ -159,7 +159,7 @@ fn a_change_that_is_about_others_leaves_frames_that_wait_alone() {
 }
 
 #[test]
-fn without_anybody_to_ask_frames_do_not_wait() {
+fn frames_do_not_wait_in_a_router_without_neighbour_queues() {
     let (reader, _control, _) = unresolved();
     let mut rig = rig(256, Box::new(Router::new(reader)));
     rig.forwarder.poll(&mut rig.w);
@@ -171,17 +171,17 @@ fn without_anybody_to_ask_frames_do_not_wait() {
 }
 
 #[test]
-fn routes_to_nowhere_are_counted_each_under_its_own_name() {
+fn routes_without_a_next_hop_are_counted_by_their_kind() {
     let (reader, mut control, _) = unresolved();
     let mut rig = rig(256, Box::new(Router::new(reader)));
     rig.forwarder.poll(&mut rig.w);
     let (mut traffic, meters) = (Traffic::new(1, 64).unwrap(), rig.forwarder.meters());
     for (hop, reason) in [
-        (NextHop::LOCAL, Reason::LocalAddress),
-        (NextHop::BLACKHOLE, Reason::Blackhole),
-        (NextHop::UNREACHABLE, Reason::Unreachable),
-        (NextHop::PROHIBIT, Reason::Prohibited),
-        (NextHop::ELSEWHERE, Reason::NoRoute),
+        (FibEntry::LOCAL, Reason::LocalAddress),
+        (FibEntry::BLACKHOLE, Reason::Blackhole),
+        (FibEntry::UNREACHABLE, Reason::Unreachable),
+        (FibEntry::PROHIBIT, Reason::Prohibited),
+        (FibEntry::ELSEWHERE, Reason::NoRoute),
     ] {
         control.apply(vec![Change::Hop(HopId(0), hop)]);
         rig.devices[0].deliver(3, |room| traffic.write(room));
@@ -193,7 +193,7 @@ fn routes_to_nowhere_are_counted_each_under_its_own_name() {
 
 #[test]
 fn frames_that_are_packets_wait_without_their_heads() {
-    let (mut rig, mut control, _wanted, _) = waiting_rig(512);
+    let (mut rig, mut control, _unresolved, _) = waiting_rig(512);
     let heads = netmem::packet::HeadCache::new(&rig.memory).unwrap();
     let (filter, rules) = netmem::forward::filter::filter(Vec::new()).unwrap();
     rig.forwarder.set_packet_path(netmem::forward::PacketPath::new(heads).with_hooks(filter));
@@ -219,17 +219,17 @@ fn scan(network: u8) -> Vec<Vec<u8>> {
 fn a_new_neighbour_behind_another_port_gets_a_queue_in_the_middle_of_a_long_burst_of_a_scan() {
     for (each, is_first) in [1, 2, 7].into_iter().flat_map(|each| [(each, true), (each, false)]) {
         let mut router = RouterRig::that_lets_wait(Way::Fast, 512);
-        router.lead(90, "10.6.0.0/16", NextHop::on_link(0));
+        router.lead(90, "10.6.0.0/16", FibEntry::on_link(0));
         for _ in 0..each {
             assert!(router.pass_burst(0, &scan(1)).is_empty());
         }
         assert_eq!(router.held(), 64 * each, "each queue is the scan's");
-        names(router.wanted.as_mut().unwrap());
+        names(router.unresolved.as_mut().unwrap());
         let new = Neighbour { port: 0, address: IpAddr::from([10, 6, 0, 1]) };
         let mut burst = scan(2);
         burst[if is_first { 0 } else { 63 }] = datagram("10.0.0.1", "10.6.0.1", 64, 9);
         assert!(router.pass_burst(0, &burst).is_empty());
-        let read = names(router.wanted.as_mut().unwrap());
+        let read = names(router.unresolved.as_mut().unwrap());
         assert!(read.contains(&new), "{read:?}");
         assert_eq!(router.held(), 64 * each, "one frame went for the new one");
         router.control.apply(vec![Change::Neighbour(new, Some(HOSTS[0]))]);
@@ -238,7 +238,7 @@ fn a_new_neighbour_behind_another_port_gets_a_queue_in_the_middle_of_a_long_burs
         // The rest of the ended queue is removed as soon as there is room.
         assert!(router.pass(0, &scan(1)[9]).is_empty());
         assert_eq!(router.held(), 63 * each + 1);
-        router.lead(91, "10.5.0.0/16", NextHop::BLACKHOLE);
+        router.lead(91, "10.5.0.0/16", FibEntry::BLACKHOLE);
         assert!(router.settle().is_empty());
         assert_eq!(router.held(), 0);
         router.end();

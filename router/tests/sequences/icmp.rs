@@ -20,7 +20,7 @@ use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp};
 use netmem_router::Interface;
 use netmem_router::Router;
 use netmem_router::icmp::{IcmpLimit, Message};
-use netmem_router::route::{Change, Fib, HopId, NextHop, fib};
+use netmem_router::route::{Change, Fib, FibEntry, HopId, fib};
 
 const FRAMES_MAX: usize = 8;
 const ENDS: [Interface; 2] = [
@@ -93,19 +93,19 @@ impl Scene {
 
 /// Routes of both families: to hosts on both links, without a next hop of each kind, and to the router itself.
 fn router() -> Router {
-    let (mut control, mut reader) = fib(Fib { interfaces: ENDS.to_vec(), ..Fib::default() });
-    let station = |port| NextHop::station(port, HOST);
+    let (mut control, mut reader) = fib(Fib::new(ENDS.to_vec()));
+    let station = |port| FibEntry::station(port, HOST);
     let routes = [
         ("10.0.0.0/16", station(0)),
         ("10.1.0.0/16", station(1)),
-        ("10.2.0.0/16", NextHop::UNREACHABLE),
-        ("10.3.0.0/16", NextHop::PROHIBIT),
-        ("10.0.255.254/32", NextHop::LOCAL),
-        ("10.1.255.254/32", NextHop::LOCAL),
+        ("10.2.0.0/16", FibEntry::UNREACHABLE),
+        ("10.3.0.0/16", FibEntry::PROHIBIT),
+        ("10.0.255.254/32", FibEntry::LOCAL),
+        ("10.1.255.254/32", FibEntry::LOCAL),
         ("fd00::/16", station(0)),
         ("fd01::/16", station(1)),
-        ("fd02::/16", NextHop::UNREACHABLE),
-        ("fd00::fe/128", NextHop::LOCAL),
+        ("fd02::/16", FibEntry::UNREACHABLE),
+        ("fd00::fe/128", FibEntry::LOCAL),
     ];
     let mut changes = Vec::new();
     for ((net, hop), id) in routes.into_iter().zip(0..) {
@@ -116,7 +116,7 @@ fn router() -> Router {
     for (port, nets) in (0..).zip(addresses) {
         changes.push(Change::Addresses(port, nets.into()));
     }
-    changes.push(Change::Own(addresses.concat().into()));
+    changes.push(Change::OwnAddresses(addresses.concat().into()));
     control.apply(changes);
     assert!(reader.refresh());
     Router::new(reader).with_icmp_limit(IcmpLimit::in_all(1_000_000, 1_000_000))

@@ -17,7 +17,7 @@ use proptest::test_runner::TestRunner;
 use std::fs;
 
 #[test]
-fn the_corpus_of_frames_for_a_router_that_answers_holds() {
+fn the_corpus_of_frames_for_a_router_with_icmp_errors_passes() {
     replay("icmp", 12, icmp::run);
 }
 
@@ -32,7 +32,7 @@ fn frames_of_the_icmp_corpus_are_answered() {
 
 /// Seen: hardly any random frame was an IP packet, and none reached the code under test.
 #[test]
-fn many_random_frames_that_are_made_packets_are_answered() {
+fn many_random_frames_that_are_repaired_to_packets_are_answered() {
     let mut runner = TestRunner::deterministic();
     let frames = prop::collection::vec(any::<u8>(), 60 * 8);
     let mut answered = 0;
@@ -44,17 +44,17 @@ fn many_random_frames_that_are_made_packets_are_answered() {
 }
 
 #[test]
-fn random_frames_for_a_router_that_answers_hold() {
+fn random_frames_for_a_router_with_icmp_errors_pass() {
     random(100_000, icmp::run);
 }
 
 #[test]
-fn the_corpus_of_packets_that_lie_about_what_is_left_to_be_done_holds() {
+fn the_corpus_of_packets_with_false_offload_requests_passes() {
     replay("offload", 24, offload::run);
 }
 
 #[test]
-fn packets_of_the_offload_corpus_come_to_what_they_are_named_after() {
+fn packets_of_the_offload_corpus_have_the_outcome_of_their_names() {
     let folder = folder("offload");
     let outcome = |name: &str| offload::outcome(&fs::read(folder.join(name)).unwrap());
     let left = |left| offload::Outcome { left, ..Default::default() };
@@ -82,13 +82,13 @@ fn packets_of_the_offload_corpus_come_to_what_they_are_named_after() {
 }
 
 #[test]
-fn random_packets_that_lie_about_what_is_left_to_be_done_hold() {
+fn random_packets_with_false_offload_requests_pass() {
     random(100_000, offload::run);
 }
 
 /// Seen: hardly any random bytes were a valid offload request.
 #[test]
-fn many_random_packets_that_say_what_is_left_to_be_done_are_cut_or_dropped() {
+fn many_random_packets_with_offload_requests_are_segmented_or_dropped() {
     let mut runner = TestRunner::deterministic();
     let packets = prop::collection::vec(any::<u8>(), 200 * 8);
     let (mut left, mut bad) = (0, 0);

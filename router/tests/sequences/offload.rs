@@ -19,7 +19,7 @@ use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use netmem::sync::Worker;
 use netmem::wire::offload::{Offload, VIRTIO_LEN};
 use netmem::wire::{Ipv4, MacAddr};
-use netmem_router::route::{Change, Fib, HopId, NextHop, fib};
+use netmem_router::route::{Change, Fib, FibEntry, HopId, fib};
 use netmem_router::{Interface, Router};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -222,10 +222,10 @@ impl Scene {
 /// Routes of both families to a host on each link.
 fn router() -> Router {
     let interfaces = MTUS.map(|mtu| Interface { mac: ROUTER, mtu }).to_vec();
-    let (mut control, mut reader) = fib(Fib { interfaces, ..Fib::default() });
+    let (mut control, mut reader) = fib(Fib::new(interfaces));
     let mut changes = Vec::new();
     for port in 0..MTUS.len() as u8 {
-        changes.push(Change::Hop(HopId(port.into()), NextHop::station(port, HOST)));
+        changes.push(Change::Hop(HopId(port.into()), FibEntry::station(port, HOST)));
         for net in [format!("10.{port}.0.0/16"), format!("fd0{port}::/16")] {
             changes.push(Change::Route(net.parse().unwrap(), HopId(port.into())));
         }

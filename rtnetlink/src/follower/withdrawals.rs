@@ -32,13 +32,13 @@ pub(super) struct Withdrawals {
     /// Links that went down and whose paths are still to be taken out.
     down: HashSet<u32>,
     /// Links whose paths were taken out and not put back.
-    out: HashSet<u32>,
+    withdrawn: HashSet<u32>,
     /// The routes that lack some of their paths.
     partial: HashMap<Rank, Vec<Partial>>,
 }
 
 impl Withdrawals {
-    /// Records that these are all routes. They have no path over a link that is down ([`without`]). A route that is not
+    /// Records that these are all routes. They have no path over a link that is down ([`without_paths_over`]). A route that is not
     /// among them as it was known is forgotten.
     pub(super) fn replace(&mut self, routes: &[RibRoute]) {
         self.used.clear();
@@ -51,7 +51,7 @@ impl Withdrawals {
             }
         }
         if self.partial.is_empty() {
-            self.out.clear();
+            self.withdrawn.clear();
         }
     }
 
@@ -59,10 +59,10 @@ impl Withdrawals {
     pub(super) fn add(&mut self, route: &RibRoute) {
         // Each link with IPv6 has a link-local route, whose end the kernel reports.
         let is_link_local = matches!(route.prefix.addr(), IpAddr::V6(net) if net.is_unicast_link_local());
-        if let Target::Paths(ways) = &route.target
+        if let Target::Paths(paths) = &route.target
             && !is_link_local
         {
-            self.used.extend(ways.iter().map(|way| way.link));
+            self.used.extend(paths.iter().map(|path| path.link));
         }
     }
 
@@ -94,22 +94,23 @@ impl Withdrawals {
         }
         let is_down = |link: u32| down.contains(&link);
         let uses = |route: &RibRoute| match &route.target {
-            Target::Paths(ways) => ways.iter().any(|way| is_down(way.link)),
+            Target::Paths(paths) => paths.iter().any(|path| is_down(path.link)),
             _ => false,
         };
-        let old: Vec<_> = rib.routes().filter(|route| route.origin != Origin::Given && uses(route)).collect();
+        let old: Vec<_> =
+            rib.routes().filter(|route| route.origin != Origin::Static && uses(route)).collect();
         for route in old {
             // It may lack paths already.
             let before = take(&mut self.partial, &route);
             // It comes behind the others of its rank, which are rare, until the resync.
-            if let Some(rest) = without(route.clone(), is_down) {
+            if let Some(rest) = without_paths_over(route.clone(), is_down) {
                 rib.insert(&rest);
                 let whole = before.map_or_else(|| route.clone(), |partial| partial.whole);
                 self.remember(Partial { rest, whole });
             }
             rib.remove(&route);
         }
-        self.out.extend(down);
+        self.withdrawn.extend(down);
     }
 
     /// Puts the paths over a link that is up again back into the routes that stayed without them. With `again`, the same
@@ -118,8 +119,8 @@ impl Withdrawals {
     /// # Cost
     /// If there are such paths, a look at every route that lacks some.
     pub(super) fn restore(&mut self, rib: &mut Rib, link: u32, again: bool) {
-        let was_out = if again { self.out.contains(&link) } else { self.out.remove(&link) };
-        if !was_out {
+        let was_withdrawn = if again { self.withdrawn.contains(&link) } else { self.withdrawn.remove(&link) };
+        if !was_withdrawn {
             return;
         }
         let mut back = Vec::new();
@@ -130,8 +131,9 @@ impl Withdrawals {
             if again {
                 self.remember(Partial { rest: rest.clone(), whole: whole.clone() });
             }
-            let is_out = |other: u32| other != link && self.out.contains(&other) && !leads_over(&rest, other);
-            let Some(now) = without(whole.clone(), is_out) else { continue };
+            let is_withdrawn =
+                |other: u32| other != link && self.withdrawn.contains(&other) && !leads_over(&rest, other);
+            let Some(now) = without_paths_over(whole.clone(), is_withdrawn) else { continue };
             if now != rest {
                 let is_new = rib.insert(&now);
                 if !rib.remove(&rest) {
@@ -151,7 +153,7 @@ impl Withdrawals {
 
     /// Records that a link is gone. Its paths do not come back, also if another link gets its number.
     pub(super) fn gone(&mut self, link: u32) {
-        self.out.remove(&link);
+        self.withdrawn.remove(&link);
         for of_rank in self.partial.values_mut() {
             of_rank.retain(|partial| !leads_over(&partial.whole, link));
         }
@@ -184,15 +186,15 @@ fn take(partial: &mut HashMap<Rank, Vec<Partial>>, rest: &RibRoute) -> Option<Pa
 }
 
 fn leads_over(route: &RibRoute, link: u32) -> bool {
-    matches!(&route.target, Target::Paths(ways) if ways.iter().any(|way| way.link == link))
+    matches!(&route.target, Target::Paths(paths) if paths.iter().any(|path| path.link == link))
 }
 
 /// Returns a route without its paths over links that are down, or None if it has no other path.
-pub(super) fn without(mut route: RibRoute, is_down: impl Fn(u32) -> bool) -> Option<RibRoute> {
-    if let Target::Paths(ways) = &route.target
-        && ways.iter().any(|way| is_down(way.link))
+pub(super) fn without_paths_over(mut route: RibRoute, is_down: impl Fn(u32) -> bool) -> Option<RibRoute> {
+    if let Target::Paths(paths) = &route.target
+        && paths.iter().any(|path| is_down(path.link))
     {
-        let rest: Vec<_> = ways.iter().filter(|way| !is_down(way.link)).copied().collect();
+        let rest: Vec<_> = paths.iter().filter(|path| !is_down(path.link)).copied().collect();
         if rest.is_empty() {
             return None;
         }
@@ -207,15 +209,15 @@ mod tests {
     use netmem_router::route::Via;
 
     fn route(prefix: &str, metric: u32, links: &[u32]) -> RibRoute {
-        let via = |link: &u32| Via { link: *link, address: None, weight: 1, mtu: None, source: None };
+        let via = |link: &u32| Via::new(*link, None);
         let target = Target::paths(links.iter().map(via).collect());
         let prefix = prefix.parse().expect("a prefix");
         RibRoute { prefix, origin: Origin::Main, metric, target, distinguisher: 5 }
     }
 
     #[test]
-    fn a_link_that_went_down_is_no_path_of_the_kernels_routes_and_of_given_ones_it_stays_one() {
-        let given = RibRoute { origin: Origin::Given, ..route("10.9.0.0/16", 0, &[7]) };
+    fn paths_over_a_link_that_went_down_are_taken_out_of_the_kernels_routes_and_stay_in_static_ones() {
+        let static_route = RibRoute { origin: Origin::Static, ..route("10.9.0.0/16", 0, &[7]) };
         let backup = route("10.1.0.0/16", 100, &[8]);
         let empty = route("10.3.0.0/16", 0, &[]);
         let all = [
@@ -224,14 +226,14 @@ mod tests {
             route("10.2.0.0/16", 0, &[7, 8, 9]),
             empty.clone(),
             route("fd01::/32", 1024, &[7]),
-            given.clone(),
+            static_route.clone(),
         ];
         let (mut rib, mut withdrawals) = (Rib::default(), Withdrawals::default());
         withdrawals.replace(&all);
         all.iter().for_each(|route| assert!(rib.insert(route)));
         withdrawals.down(7);
         withdrawals.apply(&mut rib);
-        let left = [backup, route("10.2.0.0/16", 0, &[8, 9]), empty, given];
+        let left = [backup, route("10.2.0.0/16", 0, &[8, 9]), empty, static_route];
         assert_eq!(rib.routes().collect::<Vec<_>>(), left);
         withdrawals.down(9);
         withdrawals.apply(&mut rib);
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_stayed_gets_its_paths_back_in_whatever_order_their_links_come_up() {
+    fn a_route_with_another_path_gets_its_paths_back_in_whatever_order_their_links_come_up() {
         let whole = route("10.2.0.0/16", 0, &[7, 8, 9]);
         for order in [[7, 8], [8, 7]] {
             let (mut rib, mut withdrawals) = (Rib::default(), Withdrawals::default());
@@ -261,13 +263,13 @@ mod tests {
             let two = if order[0] == 7 { [7, 9] } else { [8, 9] };
             assert_eq!(restored(&mut rib, &mut withdrawals, order[0]), route("10.2.0.0/16", 0, &two));
             assert_eq!(restored(&mut rib, &mut withdrawals, order[1]), whole);
-            assert!(withdrawals.partial.values().all(Vec::is_empty) && withdrawals.out.is_empty());
+            assert!(withdrawals.partial.values().all(Vec::is_empty) && withdrawals.withdrawn.is_empty());
         }
     }
 
     /// A path that the kernel has in spite of a link that is not up yet.
     #[test]
-    fn a_path_that_a_route_has_stays_while_another_one_comes_back() {
+    fn a_path_of_a_route_stays_while_another_path_comes_back() {
         let (mut rib, mut withdrawals) = (Rib::default(), Withdrawals::default());
         let (both, alone) = (route("10.2.0.0/16", 0, &[7, 8]), route("10.3.0.0/16", 0, &[7]));
         withdrawals.replace(&[both.clone(), alone.clone()]);
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_routes_but_its_link_local_one_costs_no_look_at_the_routes() {
+    fn a_link_whose_only_route_is_link_local_causes_no_walk_over_the_routes() {
         let mut withdrawals = Withdrawals::default();
         withdrawals.replace(&[route("fe80::/64", 256, &[7]), route("10.1.0.0/16", 0, &[8])]);
         [7, 8, 9].into_iter().for_each(|link| withdrawals.down(link));

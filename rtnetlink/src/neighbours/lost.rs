@@ -1,26 +1,26 @@
 //! Neighbours that the kernel has forgotten while they were known. Each is asked for again until it answers or the
 //! kernel gives up.
 
-use super::{AGAIN, Key, PATIENCE, is_late};
+use super::{Key, REQUEST_INTERVAL, REQUEST_TIMEOUT, is_late};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The longest pause between two requests for one neighbour. The first is [`PATIENCE`]. In that time the kernel reports
+/// The longest pause between two requests for one neighbour. The first is [`REQUEST_TIMEOUT`]. In that time the kernel reports
 /// either result of a request that it carries out. It carries out none while its table is full.
 const PAUSE_MAX: Duration = Duration::from_secs(40);
 /// Maximum number of neighbours that are asked for at once.
 const AT_ONCE: usize = 256;
 /// The interval at which the links of all are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of neighbours. A sender that answers for thousands of addresses must not fill the memory.
-const MOST: usize = 4096;
+const LOST_MAX: usize = 4096;
 
 /// The forgotten neighbours.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     all: BTreeMap<Key, Request>,
     /// The time at which all were last looked at. None if one was added since, or if some are still due.
-    looked: Option<Instant>,
+    last_check: Option<Instant>,
 }
 
 /// The last request for a neighbour.
@@ -50,14 +50,14 @@ impl Lost {
     /// are too many.
     pub(super) fn add(&mut self, key: Key) -> bool {
         if let Some(request) = self.all.get_mut(&key) {
-            (request.pause, request.is_void) = (AGAIN, true);
+            (request.pause, request.is_void) = (REQUEST_INTERVAL, true);
             return true;
         }
-        if self.all.len() >= MOST {
+        if self.all.len() >= LOST_MAX {
             return false;
         }
         self.all.insert(key, Request::default());
-        self.looked = None;
+        self.last_check = None;
         true
     }
 
@@ -73,7 +73,7 @@ impl Lost {
     /// Returns the actions due at `now`. Neighbours on links for which `is_up` returns false are removed.
     pub(super) fn due(&mut self, now: Instant, is_up: impl Fn(u32) -> bool) -> LostDue {
         let mut due = LostDue::default();
-        if self.looked.is_some_and(|then| !is_late(now, then, LOOK)) {
+        if self.last_check.is_some_and(|then| !is_late(now, then, CHECK_INTERVAL)) {
             return due;
         }
         self.all.retain(|key, request| {
@@ -85,12 +85,12 @@ impl Lost {
             if is_due && due.ask.len() < AT_ONCE {
                 due.again += usize::from(request.last.is_some() && !request.is_void);
                 due.ask.push(*key);
-                let pause = (2 * request.pause).clamp(PATIENCE, PAUSE_MAX);
+                let pause = (2 * request.pause).clamp(REQUEST_TIMEOUT, PAUSE_MAX);
                 *request = Request { last: Some(now), pause, is_void: false };
             }
             true
         });
-        self.looked = Some(now).filter(|_| due.ask.len() < AT_ONCE);
+        self.last_check = Some(now).filter(|_| due.ask.len() < AT_ONCE);
         due
     }
 }
@@ -129,13 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_too_many_and_only_some_are_asked_for_at_once() {
+    fn lost_neighbours_are_limited_in_number_and_only_some_are_asked_for_at_once() {
         let (mut lost, start) = (Lost::default(), Instant::now());
-        assert_eq!((0..5_000).filter(|number| lost.add(key(*number))).count(), MOST);
-        let mut asked: Vec<_> = (0..MOST / AT_ONCE).map(|_| lost.due(start, |_| true).ask.len()).collect();
+        assert_eq!((0..5_000).filter(|number| lost.add(key(*number))).count(), LOST_MAX);
+        let mut asked: Vec<_> =
+            (0..LOST_MAX / AT_ONCE).map(|_| lost.due(start, |_| true).ask.len()).collect();
         asked.dedup();
         assert_eq!((asked, lost.due(start, |_| true)), (vec![AT_ONCE], LostDue::default()));
-        assert_eq!(lost.due(start + LOOK, |_| false).gone.len(), MOST);
+        assert_eq!(lost.due(start + CHECK_INTERVAL, |_| false).gone.len(), LOST_MAX);
         assert!(lost.add(key(9_999)) && !lost.has(&key(1)) && lost.remove(&key(9_999)));
     }
 }

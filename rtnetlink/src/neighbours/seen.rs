@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn few_names_of_a_scan_count_as_seen_and_none_that_was_is_forgotten() {
+    fn few_names_of_a_scan_count_as_seen_and_no_name_that_was_seen_is_forgotten() {
         let (mut seen, start) = (Seen::new(), Instant::now());
         let mut wrong = 0;
         for number in 0..60_000 {

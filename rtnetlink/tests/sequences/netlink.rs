@@ -1,8 +1,8 @@
 //! Reads any bytes as messages of the kernel. Reading does no harm, and the resulting table equals one that is
 //! built from its routes, neighbours and links alone.
 
-use netmem_router::route::{Fib, FibReader, Link, Rib, RibRoute, Target, fib};
-use netmem_rtnetlink::{Event, State, events};
+use netmem_router::route::{Fib, FibReader, Resolution, Rib, RibRoute, Target, fib};
+use netmem_rtnetlink::{Event, NeighbourState, events};
 use std::net::IpAddr;
 
 /// Number of ports, on links numbered from 1.
@@ -29,12 +29,12 @@ pub fn run(bytes: &[u8]) -> Read {
     assert_eq!(half.events[..], all.events[..half.events.len()], "what is cut off changes nothing before it");
     let mut rib = Rib::default();
     for event in &all.events {
-        take(&mut rib, event);
+        apply(&mut rib, event);
     }
-    let (followed, made) = (workers(&mut rib), workers(&mut anew(&rib)));
+    let (followed, rebuilt) = (workers(&mut rib), workers(&mut rebuild(&rib)));
     for address in addresses(&rib) {
         for hash in [0, u32::MAX / 3, u32::MAX] {
-            let hops = [&followed, &made].map(|reader| reader.fib().table.next_hop(address, || hash));
+            let hops = [&followed, &rebuilt].map(|reader| reader.fib().table.next_hop(address, || hash));
             assert_eq!(hops[0], hops[1], "{address} in {:?}", rib.routes().collect::<Vec<_>>());
         }
     }
@@ -48,7 +48,7 @@ fn read(bytes: &[u8]) -> Read {
 }
 
 /// Applies an event.
-fn take(rib: &mut Rib, event: &Event) {
+fn apply(rib: &mut Rib, event: &Event) {
     match event {
         Event::Route(change, route) => {
             check(route);
@@ -56,9 +56,9 @@ fn take(rib: &mut Rib, event: &Event) {
         }
         Event::Neighbour { link, address, state } => {
             let known = match state {
-                State::Fresh(mac) | State::Stale(mac) => Link::Known(*mac),
-                State::Failed => Link::Silent,
-                State::Unknown => Link::Unknown,
+                NeighbourState::Reachable(mac) | NeighbourState::Stale(mac) => Resolution::Known(*mac),
+                NeighbourState::Failed => Resolution::Failed,
+                NeighbourState::Unknown => Resolution::Unknown,
             };
             rib.set_neighbour(*link, *address, known);
         }
@@ -71,28 +71,32 @@ fn take(rib: &mut Rib, event: &Event) {
             }
         }
         Event::LinkGone(index) => rib.set_port(*index, None),
-        Event::Address { .. } | Event::LeftOut(_) | Event::Unsaid | Event::Done(_) | Event::Refused(_) => {}
+        Event::Address { .. }
+        | Event::Unsupported(_)
+        | Event::RoutesMayHaveChanged
+        | Event::Done(_)
+        | Event::Refused(_) => {}
     }
 }
 
 /// Asserts that a route is valid for a table.
 fn check(route: &RibRoute) {
     assert_eq!(route.prefix, route.prefix.trunc());
-    if let Target::Paths(ways) = &route.target {
+    if let Target::Paths(paths) = &route.target {
         assert!(
-            ways.iter().all(|way| way.weight > 0) && (ways.len() != 1 || ways[0].weight == 1),
-            "{ways:?}"
+            paths.iter().all(|path| path.weight > 0) && (paths.len() != 1 || paths[0].weight == 1),
+            "{paths:?}"
         );
     }
 }
 
 /// Builds a table from the final state at once.
-fn anew(rib: &Rib) -> Rib {
-    let mut anew = Rib::new((0..PORTS).filter_map(|port| Some((rib.link(port)?, port))));
-    rib.neighbours().for_each(|(link, address, known)| anew.set_neighbour(link, address, known));
-    anew.replace(rib.routes());
-    assert!(anew.routes().eq(rib.routes()), "routes keep their order");
-    anew
+fn rebuild(rib: &Rib) -> Rib {
+    let mut rebuilt = Rib::new((0..PORTS).filter_map(|port| Some((rib.link(port)?, port))));
+    rib.neighbours().for_each(|(link, address, known)| rebuilt.set_neighbour(link, address, known));
+    rebuilt.replace(rib.routes());
+    assert!(rebuilt.routes().eq(rib.routes()), "routes keep their order");
+    rebuilt
 }
 
 /// Returns the table as workers see it.

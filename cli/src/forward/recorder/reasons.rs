@@ -15,8 +15,8 @@ use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem::wire::offload::{Gso, GsoKind, Offload};
-use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, Path as RoutePath, fib};
-use netmem_router::{Fib, ReversePath, Router, waiting};
+use netmem_router::route::{Change, FibControl, FibEntry, HopId, Neighbour, Path as RoutePath, fib};
+use netmem_router::{Fib, ReversePath, Router, neighbour_queues};
 use netmem_traffic::{self as traffic, Traffic};
 use std::collections::BTreeMap;
 use std::env;
@@ -119,7 +119,7 @@ impl Rig {
 /// A router that sends packets by port 1 to a neighbour that is not known, and the control and neighbour to change
 /// that.
 fn router(mtu: Option<u16>) -> (Router, FibControl, Neighbour) {
-    let (mut control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
+    let (mut control, reader) = fib(Fib::new(traffic::INTERFACES.to_vec()));
     let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
     let path = RoutePath { port: Some(1), via: Some(neighbour.address), weight: 1, mtu };
     let to = traffic::routes().into_iter().find(|route| route.port == 1).unwrap();
@@ -128,7 +128,7 @@ fn router(mtu: Option<u16>) -> (Router, FibControl, Neighbour) {
 }
 
 /// Sends packets to a route of this kind.
-fn to_hop(reason: Reason, hop: NextHop) -> Rig {
+fn to_hop(reason: Reason, hop: FibEntry) -> Rig {
     let (router, mut control, _) = router(None);
     control.apply(vec![Change::Hop(HopId(0), hop)]);
     let mut rig = Rig::new(reason, Box::new(router), None);
@@ -139,8 +139,8 @@ fn to_hop(reason: Reason, hop: NextHop) -> Rig {
 /// Sends packets to a neighbour that is not asked for, or that is asked for and does not answer.
 fn to_neighbour(reason: Reason, is_asked: bool) -> Rig {
     let (router, mut control, neighbour) = router(None);
-    let (waiting, _wanted) = waiting(20);
-    let router = if is_asked { router.with_waiting(waiting) } else { router };
+    let (queues, _unresolved) = neighbour_queues(20);
+    let router = if is_asked { router.with_neighbour_queues(queues) } else { router };
     let mut rig = Rig::new(reason, Box::new(router), None);
     rig.receive(3, 64, |_| ());
     control.apply(vec![Change::Neighbour(neighbour, None)]);
@@ -150,8 +150,8 @@ fn to_neighbour(reason: Reason, is_asked: bool) -> Rig {
 
 /// Sends packets whose source has no route, on a port with a source check.
 fn from_nowhere(reason: Reason) -> Rig {
-    let interfaces = traffic::INTERFACES.to_vec();
-    let table = Fib { interfaces, reverse_path: vec![ReversePath::Loose], ..Fib::default() };
+    let mut table = Fib::new(traffic::INTERFACES.to_vec());
+    table.reverse_path = vec![ReversePath::Loose];
     let mut rig = Rig::new(reason, Box::new(Router::new(table.into())), None);
     rig.receive(3, 64, |_| ());
     rig
@@ -245,10 +245,10 @@ fn with_an_offload_that_makes_no_sense(reason: Reason) -> Rig {
 fn run(reason: Reason) -> Option<Rig> {
     Some(match reason {
         Reason::IpRpfilter => from_nowhere(reason),
-        Reason::LocalAddress => to_hop(reason, NextHop::LOCAL),
-        Reason::Blackhole => to_hop(reason, NextHop::BLACKHOLE),
-        Reason::Unreachable => to_hop(reason, NextHop::UNREACHABLE),
-        Reason::Prohibited => to_hop(reason, NextHop::PROHIBIT),
+        Reason::LocalAddress => to_hop(reason, FibEntry::LOCAL),
+        Reason::Blackhole => to_hop(reason, FibEntry::BLACKHOLE),
+        Reason::Unreachable => to_hop(reason, FibEntry::UNREACHABLE),
+        Reason::Prohibited => to_hop(reason, FibEntry::PROHIBIT),
         Reason::NeighFailed => to_neighbour(reason, true),
         Reason::NeighQueueFull => to_neighbour(reason, false),
         Reason::PktTooBig => too_long(reason, 500, false),

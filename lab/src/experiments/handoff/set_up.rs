@@ -157,8 +157,9 @@ fn ports(incoming: usize, ring: usize) -> Result<(Ports, Vec<MemDevice>, MemDevi
 fn fib(incoming: usize) -> Fib {
     let ([near, far], [first, second]) = (INTERFACES, netmem_traffic::routes());
     let routes = [first, Route { port: incoming as u8, ..second }];
-    let interfaces = std::iter::repeat_n(near, incoming).chain([far]).collect();
-    Fib { table: routes.into_iter().collect(), interfaces, ..Fib::default() }
+    let mut fib = Fib::new(std::iter::repeat_n(near, incoming).chain([far]).collect());
+    fib.table = routes.into_iter().collect();
+    fib
 }
 
 fn heads_and_rules(memory: &Memory, pool: &Pool) -> Result<PacketPath, SetUpError> {

@@ -43,10 +43,11 @@ fn frame(src: IpAddr, dst: IpAddr) -> [u8; FRAME] {
 
 /// Returns the router with this check at its only port.
 fn router(fib: &Fib, check: ReversePath) -> Router {
-    let interfaces = vec![Interface { mac: ROUTER, mtu: 1500 }];
+    let mut fib = fib.clone();
+    fib.interfaces = vec![Interface { mac: ROUTER, mtu: 1500 }];
     // Without a check at any port the list is empty, as in the program.
-    let reverse_path = if check == ReversePath::Off { Vec::new() } else { vec![check] };
-    Router::new(Fib { interfaces, reverse_path, ..fib.clone() }.into())
+    fib.reverse_path = if check == ReversePath::Off { Vec::new() } else { vec![check] };
+    Router::new(fib.into())
 }
 
 /// Measures a row for each check, over a table whose routes to `ends` lead to stations.

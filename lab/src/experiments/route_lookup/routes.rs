@@ -63,13 +63,7 @@ impl Way {
             Way::Blackhole => Target::Blackhole,
             way => {
                 let stations = way.stations().into_iter();
-                let via = |number| Via {
-                    link: LINK,
-                    address: Some(station(family, number)),
-                    weight: 1,
-                    mtu: None,
-                    source: None,
-                };
+                let via = |number| Via::new(LINK, Some(station(family, number)));
                 Target::paths(stations.map(via).collect())
             }
         }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netmem_router::route::{Fib, Hop, Link, NextHop, Origin, Rib, RibRoute};
+use netmem_router::route::{Fib, FibEntry, Hop, Origin, Resolution, Rib, RibRoute};
 use prefix_trie::PrefixMap;
 
 use super::routes::{Family, LINK, STATIONS, Way, station, station_mac};
@@ -33,7 +33,7 @@ pub(super) fn route(family: Family, (prefix, way): (IpNet, Way)) -> RibRoute {
 pub(super) fn load(clock: &Tsc, family: Family, routes: &[(IpNet, Way)]) -> Loaded {
     let (mut rib, mut fib) = (Rib::new([(LINK, PORT)]), Fib::default());
     for number in 0..STATIONS {
-        rib.set_neighbour(LINK, station(family, number), Link::Known(station_mac(number)));
+        rib.set_neighbour(LINK, station(family, number), Resolution::Known(station_mac(number)));
     }
     fib.apply(&rib.take_changes());
     let ns_per_route = timed_by_chunks(clock, routes, |chunk| {
@@ -59,7 +59,7 @@ fn timed_by_chunks(clock: &Tsc, routes: &[(IpNet, Way)], mut add: impl FnMut(&[(
 
 /// Routes to a station or to the neighbour itself are found in the table's hop. The others take more steps.
 #[inline]
-pub(super) fn hop(fib: &Fib, to: IpAddr) -> Option<&NextHop> {
+pub(super) fn hop(fib: &Fib, to: IpAddr) -> Option<&FibEntry> {
     match to {
         IpAddr::V4(to) => fib.table.lookup(to),
         IpAddr::V6(to) => fib.table.lookup_v6(to),

@@ -7,7 +7,7 @@ use std::thread;
 
 use ipnet::IpNet;
 use netmem::system::cpu;
-use netmem_router::route::{FibControl, FibReader, NextHop, Rib, RibRoute, fib};
+use netmem_router::route::{FibControl, FibEntry, FibReader, Rib, RibRoute, fib};
 
 use super::label;
 use super::routes::{Family, Way};
@@ -92,11 +92,11 @@ impl Worker {
 
     /// Looks up routes that do not change, and takes every new table. Relaxed throughout: counters and requests carry
     /// no data.
-    fn run(&self, mut reader: FibReader, expected: &[(IpAddr, NextHop)]) {
+    fn run(&self, mut reader: FibReader, expected: &[(IpAddr, FibEntry)]) {
         let mut turn = expected.iter().cycle();
         while !self.over.load(Ordering::Relaxed) {
             if self.looks_up.load(Ordering::Relaxed) {
-                let is_wrong = |(to, is): &&(IpAddr, NextHop)| hop(reader.fib(), *to) != Some(is);
+                let is_wrong = |(to, is): &&(IpAddr, FibEntry)| hop(reader.fib(), *to) != Some(is);
                 let wrong = turn.by_ref().take(LOOKUPS).filter(is_wrong).count();
                 self.wrong.fetch_add(wrong as u64, Ordering::Relaxed);
                 self.lookups.fetch_add(LOOKUPS as u64, Ordering::Relaxed);

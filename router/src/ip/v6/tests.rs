@@ -2,7 +2,7 @@
 
 use super::super::forward_ip;
 use super::*;
-use crate::route::{Change, Fib, HopId, Neighbour, NextHop, fib};
+use crate::route::{Change, Fib, FibEntry, HopId, Neighbour, fib};
 use netmem::wire::{MacAddr, ethernet, ipv4, ipv6};
 use std::net::IpAddr;
 use zerocopy::IntoBytes;
@@ -18,7 +18,7 @@ const STATION: MacAddr = MacAddr::new([2, 0, 0, 0, 9, 9]);
 fn router() -> Fib {
     let (mut control, mut reader) = fib(Fib { interfaces: ROUTER.into(), ..Fib::default() });
     let silent = Neighbour { port: 1, address: "fd00:3::9".parse().unwrap() };
-    let hops = [NextHop::station(1, STATION), NextHop::on_link(1), NextHop::BLACKHOLE];
+    let hops = [FibEntry::station(1, STATION), FibEntry::on_link(1), FibEntry::BLACKHOLE];
     let mut changes = vec![Change::Neighbour(silent, None)];
     for ((id, hop), net) in (0..).zip(hops).zip(["fd00:2::/32", "fd00:3::/32", "fd00:4::/32"]) {
         changes.push(Change::Hop(HopId(id), hop));
@@ -48,7 +48,7 @@ fn verdict(frame: &mut [u8]) -> Verdict {
 }
 
 #[test]
-fn a_forwarded_frame_has_one_less_hop_new_links_and_nothing_else_changed() {
+fn a_forwarded_frame_differs_only_in_its_hop_limit_and_its_mac_addresses() {
     let mut wanted = usual();
     let mut got = wanted.clone();
     assert_eq!(verdict(&mut got), Verdict::Redirect(1));
@@ -59,7 +59,7 @@ fn a_forwarded_frame_has_one_less_hop_new_links_and_nothing_else_changed() {
 }
 
 #[test]
-fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
+fn every_drop_has_its_reason_and_leaves_the_frame_unchanged() {
     let checked = |mut frame: Vec<u8>, reason: Reason| {
         let before = frame.clone();
         assert_eq!(verdict(&mut frame), Verdict::Drop(reason));
@@ -91,7 +91,7 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
 }
 
 #[test]
-fn a_packet_for_a_neighbour_whose_link_address_is_not_known_waits_unchanged() {
+fn a_packet_for_a_neighbour_whose_mac_address_is_not_known_waits_unchanged() {
     let mut frame = frame("fd00:1::1", "fd00:3::1", 64, 8);
     let before = frame.clone();
     assert_eq!(verdict(&mut frame), Verdict::Wait);
@@ -120,7 +120,7 @@ fn unspecified_loopback_mapped_link_local_and_multicast_are_forwarded_neither_fr
 }
 
 #[test]
-fn padding_of_the_link_behind_a_short_packet_does_not_count() {
+fn link_padding_after_a_short_packet_does_not_count() {
     let mut padded = frame("fd00:1::1", "fd00:2::1", 64, 0);
     padded.resize(1600, 0);
     assert_eq!(verdict(&mut padded), Verdict::Redirect(1));

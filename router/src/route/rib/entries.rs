@@ -71,9 +71,9 @@ impl Entries {
         self.all.iter()
     }
 
-    /// Iterates over the routes of the prefixes behind this one, or over all without one, in the order of
+    /// Iterates over the routes of the prefixes after this one, or over all without one, in the order of
     /// [`iter`](Self::iter).
-    pub(super) fn behind(&self, prefix: Option<IpNet>) -> impl Iterator<Item = &Entry> {
+    pub(super) fn after(&self, prefix: Option<IpNet>) -> impl Iterator<Item = &Entry> {
         let (origin, end) = (Origin::Main, u32::MAX);
         let last =
             |prefix| Entry { prefix, origin, metric: end, place: end, hop: HopId(end), distinguisher: end };
@@ -92,7 +92,7 @@ impl Entries {
     }
 
     fn first(&self, prefix: IpNet) -> Option<&Entry> {
-        let (origin, hop) = (Origin::Given, HopId(0));
+        let (origin, hop) = (Origin::Static, HopId(0));
         let from = Entry { prefix, origin, metric: 0, place: 0, hop, distinguisher: 0 };
         self.all.range(from..).next().filter(|entry| entry.prefix == prefix)
     }

@@ -1,8 +1,8 @@
 //! The targets of routes, each stored once, with the number by which workers know it.
 
 use super::neighbours::Neighbours;
-use super::{Link, Target, Via};
-use crate::route::{Change, HopId, NextHop, Path, SourceHint};
+use super::{Resolution, Target, Via};
+use crate::route::{Change, FibEntry, HopId, Path, SourceHint};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ pub(super) struct Targets {
     numbers: HashMap<Target, HopId>,
     /// The targets with a single path by a neighbour, for whose hop the neighbour's MAC address is needed.
     gateways: HashMap<(u32, IpAddr), Vec<HopId>>,
-    /// By number: what workers were told last about the source of packets to a target.
+    /// By number: the last hint about the source of packets to a target that was sent to workers.
     hints: Vec<SourceHint>,
     free: Vec<HopId>,
 }
@@ -77,7 +77,7 @@ impl Targets {
         self.gateways.get(&(link, address)).cloned().unwrap_or_default()
     }
 
-    /// Returns what the source of packets to a target depends on, if workers were told something else about the target
+    /// Returns what the source of packets to a target depends on, if another hint was sent to workers about the target
     /// of this number before.
     pub(super) fn new_hint(&mut self, id: HopId) -> Option<SourceHint> {
         let hint = match self.get(id) {
@@ -119,21 +119,21 @@ impl Targets {
     ) -> Option<Change> {
         let port = |link: u32| ports.get(&link).copied();
         let hop = match self.get(id)? {
-            Target::Station { port, mac } => NextHop::station(*port, *mac),
-            Target::Local => NextHop::LOCAL,
-            Target::Blackhole => NextHop::BLACKHOLE,
-            Target::Unreachable => NextHop::UNREACHABLE,
-            Target::Prohibit => NextHop::PROHIBIT,
-            Target::Throw => NextHop::THROW,
+            Target::Station { port, mac } => FibEntry::station(*port, *mac),
+            Target::Local => FibEntry::LOCAL,
+            Target::Blackhole => FibEntry::BLACKHOLE,
+            Target::Unreachable => FibEntry::UNREACHABLE,
+            Target::Prohibit => FibEntry::PROHIBIT,
+            Target::Throw => FibEntry::THROW,
             Target::Paths(paths) => match **paths {
-                [] => NextHop::ELSEWHERE,
+                [] => FibEntry::ELSEWHERE,
                 [Via { link, address: None, mtu: None, .. }] => {
-                    port(link).map_or(NextHop::ELSEWHERE, NextHop::on_link)
+                    port(link).map_or(FibEntry::ELSEWHERE, FibEntry::on_link)
                 }
                 [Via { link, address: Some(address), mtu: None, .. }] => {
                     match (port(link), neighbours.get(link, address)) {
-                        (None, _) => NextHop::ELSEWHERE,
-                        (Some(port), Link::Known(mac)) => NextHop::station(port, mac),
+                        (None, _) => FibEntry::ELSEWHERE,
+                        (Some(port), Resolution::Known(mac)) => FibEntry::station(port, mac),
                         (Some(port), _) => {
                             let path = Path { port: Some(port), via: Some(address), weight: 1, mtu: None };
                             return Some(Change::Paths(id, [path].into()));

@@ -18,7 +18,7 @@ enum Step {
     Remove(prop::sample::Index),
     /// Replaces all routes except the given ones.
     Replace(Vec<RibRoute>),
-    Neighbour(u32, IpAddr, Link),
+    Neighbour(u32, IpAddr, Resolution),
     Port(u32, Option<u8>),
     /// Publishes the changes to workers, and looks these addresses up with this hash.
     Look(Vec<IpAddr>, u32),
@@ -28,7 +28,7 @@ enum Step {
 #[derive(Default)]
 struct Model {
     routes: Vec<RibRoute>,
-    neighbours: BTreeMap<(u32, IpAddr), Link>,
+    neighbours: BTreeMap<(u32, IpAddr), Resolution>,
     ports: HashMap<u32, u8>,
 }
 
@@ -68,8 +68,8 @@ impl Model {
         let Some(&port) = self.ports.get(&link) else { return Hop::Elsewhere };
         let neighbour = Neighbour { port, address };
         match self.neighbours.get(&(link, address)) {
-            Some(Link::Known(mac)) => Hop::Station { port, mac: *mac },
-            Some(Link::Silent) => Hop::Silent(neighbour),
+            Some(Resolution::Known(mac)) => Hop::Station { port, mac: *mac },
+            Some(Resolution::Failed) => Hop::Failed(neighbour),
             _ => Hop::Unresolved(neighbour),
         }
     }
@@ -109,7 +109,7 @@ fn target() -> impl Strategy<Value = Target> {
 }
 
 fn rib_route() -> impl Strategy<Value = RibRoute> {
-    let origin = prop::sample::select(vec![Origin::Given, Origin::Local, Origin::Main]);
+    let origin = prop::sample::select(vec![Origin::Static, Origin::Local, Origin::Main]);
     (prefix(), origin, 0..2_u32, target(), 0..2_u32).prop_map(
         |(prefix, origin, metric, target, distinguisher)| RibRoute {
             prefix,
@@ -121,8 +121,8 @@ fn rib_route() -> impl Strategy<Value = RibRoute> {
     )
 }
 
-fn link() -> impl Strategy<Value = Link> {
-    prop_oneof![3 => (0..3_u8).prop_map(|last| Link::Known(mac(last))), 1 => Just(Link::Silent), 1 => Just(Link::Unknown)]
+fn link() -> impl Strategy<Value = Resolution> {
+    prop_oneof![3 => (0..3_u8).prop_map(|last| Resolution::Known(mac(last))), 1 => Just(Resolution::Failed), 1 => Just(Resolution::Unknown)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -169,9 +169,9 @@ fn take(rib: &mut Rib, model: &mut Model, step: Step) {
         }
         Step::Remove(_) => {}
         Step::Replace(routes) => {
-            model.routes.retain(|route| route.origin == Origin::Given);
+            model.routes.retain(|route| route.origin == Origin::Static);
             let mut fresh = Vec::new();
-            for route in routes.iter().filter(|route| route.origin != Origin::Given) {
+            for route in routes.iter().filter(|route| route.origin != Origin::Static) {
                 append(&mut fresh, route);
             }
             rib.replace(fresh.iter().cloned());

@@ -120,7 +120,7 @@ fn set_mtu(router: &mut RouterRig, mtu: u16) {
 ///
 /// Seen: `ping -M dont -s 4000` through a narrower link was lost permanently, and no ICMP error was sent.
 #[test]
-fn rfc791_2_3_what_is_too_long_and_may_be_cut_crosses_a_narrower_link_in_fragments() {
+fn rfc791_2_3_a_too_long_packet_without_df_crosses_a_link_of_less_mtu_in_fragments() {
     on_each_way(|router| {
         for (payload, lengths) in [(1372, &[1400][..]), (1373, &[1396, 25]), (LONG, &[1396, 252])] {
             let sent = may_be_cut(payload);
@@ -152,7 +152,7 @@ fn rfc791_3_1_later_fragments_have_the_options_that_are_to_be_copied() {
 /// RFC 791 §3.2: a fragment is fragmented like a packet. Only the last fragment of the last one has the flag for
 /// more cleared.
 #[test]
-fn rfc791_3_2_a_fragment_is_cut_again_where_the_link_is_narrower_still() {
+fn rfc791_3_2_a_fragment_is_fragmented_again_for_a_link_of_still_less_mtu() {
     on_each_way(|router| {
         set_mtu(router, 600);
         for (fragment, said) in [
@@ -175,7 +175,7 @@ fn rfc791_3_2_a_fragment_is_cut_again_where_the_link_is_narrower_still() {
 /// For any packet and link, the fragments are those of Linux, and they reassemble to the packet. No packet is sent
 /// in part.
 #[test]
-fn random_packets_are_cut_as_linux_cuts_them_and_make_the_packet_again() {
+fn random_packets_are_fragmented_as_by_linux_and_reassemble_to_the_packet() {
     // No options that the router writes into, and no malformed ones.
     let option = prop_oneof![
         Just(vec![1]),
@@ -231,7 +231,7 @@ fn random_packets_are_cut_as_linux_cuts_them_and_make_the_packet_again() {
 /// RFC 791 §3.2: every IPv4 link carries packets of 68 bytes. A smaller MTU is a configuration error, and the
 /// packet is dropped. A packet that would need more than 64 fragments is dropped too.
 #[test]
-fn rfc791_3_2_what_would_be_more_than_64_fragments_or_fits_no_link_of_ipv4_is_dropped_whole() {
+fn rfc791_3_2_a_packet_that_needs_more_than_64_fragments_or_a_link_below_68_bytes_is_dropped_whole() {
     on_each_way(|router| {
         // Headers of 60 bytes, with room for eight more. The last fragment has the remainder.
         let options = [1; 40];
@@ -262,7 +262,7 @@ fn fragments_leave_in_order_among_the_packets_around_them() {
 
 /// If there is no frame for one fragment, none is sent. The drop is counted, and the router goes on.
 #[test]
-fn a_packet_is_dropped_whole_where_there_is_no_frame_for_a_piece_of_it() {
+fn a_packet_is_dropped_whole_if_there_is_no_frame_for_a_fragment_of_it() {
     on_each_way(|router| {
         set_mtu(router, 600);
         let sent = may_be_cut(1472);
@@ -311,7 +311,7 @@ fn lead_by_own_mtu(router: &mut RouterRig, mtu: u16) {
 /// RFC 1191 §3 and §4: a route's MTU may be less than its link's. The smaller of the two is reported and used, as
 /// in Linux.
 #[test]
-fn rfc1191_3_a_routes_own_mtu_is_told_and_cut_by_where_it_is_less_than_the_links() {
+fn rfc1191_3_a_routes_own_mtu_is_reported_and_used_for_fragments_if_it_is_less_than_the_links() {
     on_each_way(|router| {
         for (own, counts) in [(1300, 1300), (600, 600), (68, 68), (1400, 1400), (1500, 1400)] {
             lead_by_own_mtu(router, own);
@@ -333,7 +333,7 @@ fn rfc1191_3_a_routes_own_mtu_is_told_and_cut_by_where_it_is_less_than_the_links
 
 /// RFC 8200 §5: the same for IPv6, with the minimum MTU of 1,280 bytes.
 #[test]
-fn rfc8200_5_a_routes_own_mtu_is_told_where_it_is_less_than_the_links_and_1280_or_more() {
+fn rfc8200_5_a_routes_own_mtu_is_reported_if_it_is_less_than_the_links_and_at_least_1280() {
     on_each_way(|router| {
         for (own, counts) in [(1300, 1300), (1000, 1280), (1500, 1400)] {
             lead_by_own_mtu(router, own);

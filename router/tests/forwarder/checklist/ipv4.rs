@@ -13,7 +13,7 @@ fn header(frame: &[u8]) -> &Ipv4 {
 /// RFC 1812 §5.2.2: length, version, header length, total length, checksum. The packet is silently dropped under
 /// the name of the failed check. Padding of the link does not count.
 #[test]
-fn rfc1812_5_2_2_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that_failed() {
+fn rfc1812_5_2_2_a_packet_with_a_bad_header_is_silently_dropped_and_counted_by_the_check_that_failed() {
     on_each_way(|router| {
         let cut = |n: usize| usual()[..n].to_vec();
         let with = |at: usize, byte: u8| with_v4(usual(), |packet| packet[at] = byte);
@@ -40,7 +40,7 @@ fn rfc1812_5_2_2_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_
 ///
 /// Seen: a frame of 60 bytes with a packet of 20 to 45 left with its padding, regardless of the contents.
 #[test]
-fn rfc894_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
+fn rfc894_link_padding_after_a_packet_is_not_forwarded() {
     on_each_way_of(RouterRig::that_waits, |router| {
         let of = |dst: &str, ttl, length: u16| {
             let (src, dst) = (HOST[0].parse().unwrap(), dst.parse().unwrap());
@@ -63,7 +63,7 @@ fn rfc894_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
 
 /// RFC 1812 §5.3.4: a frame for a link-layer multicast address with a packet for one host.
 #[test]
-fn rfc1812_5_3_4_what_came_to_a_group_of_the_link_is_not_forwarded() {
+fn rfc1812_5_3_4_packets_in_multicast_and_broadcast_frames_are_not_forwarded() {
     on_each_way(|router| {
         for group in [MacAddr::BROADCAST, MacAddr::new([1, 0, 0x5e, 0, 0, 1])] {
             let mut frame = usual();
@@ -75,7 +75,7 @@ fn rfc1812_5_3_4_what_came_to_a_group_of_the_link_is_not_forwarded() {
 
 /// RFC 1812 §5.3.7: invalid sources and destinations, with a switch for those where the RFC allows one.
 #[test]
-fn rfc1812_5_3_7_martians_are_dropped_and_those_that_may_be_are_forwarded_where_somebody_wants_it() {
+fn rfc1812_5_3_7_martians_are_dropped_and_those_with_a_switch_are_forwarded_if_allowed() {
     let switched = ["0.1.2.3", "127.0.0.1", "240.0.0.1"];
     let never = ["224.0.0.5", "239.1.2.3", "255.255.255.255", "169.254.1.1"];
     let allow = Allow { martians: true, ..Allow::default() };
@@ -83,7 +83,7 @@ fn rfc1812_5_3_7_martians_are_dropped_and_those_that_may_be_are_forwarded_where_
         let mut router = RouterRig::new(way);
         let mut willing = RouterRig::that_allows(way, allow);
         for router in [&mut router, &mut willing] {
-            router.lead(90, "0.0.0.0/0", NextHop::station(1, HOSTS[1]));
+            router.lead(90, "0.0.0.0/0", FibEntry::station(1, HOSTS[1]));
         }
         for address in switched {
             let (from, to) = (datagram(address, OTHER[0], 64, 9), datagram(HOST[0], address, 64, 9));
@@ -106,7 +106,7 @@ fn rfc1812_5_3_7_martians_are_dropped_and_those_that_may_be_are_forwarded_where_
 /// RFC 1812 §5.3.7 and §4.2.2.11 (c): packets whose source is one of the router's addresses, or a broadcast address
 /// of its links.
 #[test]
-fn rfc1812_5_3_7_sources_that_are_the_router_or_everyone_on_a_link_of_its_are_martians() {
+fn rfc1812_5_3_7_own_and_broadcast_addresses_of_the_router_are_martians_as_sources() {
     let own = ["10.0.255.254", "10.1.255.254", "10.0.255.255"];
     let allow = Allow { martians: true, ..Allow::default() };
     for way in WAYS {
@@ -129,7 +129,7 @@ fn rfc1812_5_3_7_sources_that_are_the_router_or_everyone_on_a_link_of_its_are_ma
 
 /// Also hosts whose address maps to the same bit of the filter as one of the router's.
 #[test]
-fn rfc1812_5_3_7_hosts_beside_the_router_are_no_martians() {
+fn rfc1812_5_3_7_hosts_on_the_routers_links_are_not_martians() {
     let nets = ["10.0.255.254/16", "10.1.255.254/16"].map(|net| net.parse().unwrap());
     let own = OwnSources::of(&nets);
     on_each_way(|router| {
@@ -148,15 +148,15 @@ fn rfc1812_5_3_7_hosts_beside_the_router_are_no_martians() {
 /// RFC 1812 §5.3.7: a host may have an address that the router had before. An address that the operator routes
 /// elsewhere is a host's too.
 #[test]
-fn rfc1812_5_3_7_an_address_that_is_the_routers_no_more_is_a_hosts() {
+fn rfc1812_5_3_7_an_address_that_the_router_has_lost_is_not_a_martian() {
     on_each_way(|router| {
         let sent = datagram("10.0.255.254", OTHER[0], 64, 9);
         dropped(router, &sent, "martian", None);
-        router.lead(90, "10.0.255.254/32", NextHop::station(0, HOSTS[0]));
+        router.lead(90, "10.0.255.254/32", FibEntry::station(0, HOSTS[0]));
         router.forward(&sent);
-        router.lead(90, "10.0.255.254/32", NextHop::LOCAL);
+        router.lead(90, "10.0.255.254/32", FibEntry::LOCAL);
         dropped(router, &sent, "martian", None);
-        router.control.apply(vec![Change::Own(["10.1.255.254/16".parse().unwrap()].into())]);
+        router.control.apply(vec![Change::OwnAddresses(["10.1.255.254/16".parse().unwrap()].into())]);
         router.forward(&sent);
     });
 }
@@ -166,7 +166,7 @@ fn rfc1812_5_3_7_an_address_that_is_the_routers_no_more_is_a_hosts() {
 #[test]
 fn rfc3927_2_7_link_local_addresses_are_not_forwarded() {
     on_each_way(|router| {
-        router.lead(90, "169.0.0.0/8", NextHop::station(1, HOSTS[1]));
+        router.lead(90, "169.0.0.0/8", FibEntry::station(1, HOSTS[1]));
         dropped(router, &datagram(HOST[0], "169.254.0.1", 64, 9), "martian", None);
         dropped(router, &datagram("169.254.255.254", OTHER[0], 64, 9), "martian", None);
         router.forward(&datagram(HOST[0], "169.253.0.1", 64, 9));
@@ -184,7 +184,7 @@ fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
         let own: OwnAddress = "10.1.255.253/16,1".parse().unwrap();
         for (route, id) in own.routes().zip(90..) {
             assert_eq!(route.target, Target::Local);
-            router.lead(id, &route.prefix.to_string(), NextHop::LOCAL);
+            router.lead(id, &route.prefix.to_string(), FibEntry::LOCAL);
         }
         dropped(router, &sent, "local_address", None);
     });
@@ -194,7 +194,7 @@ fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
 #[test]
 fn rfc1812_5_3_5_limited_broadcasts_and_multicasts_are_not_forwarded() {
     on_each_way(|router| {
-        router.lead(90, "0.0.0.0/0", NextHop::station(1, HOSTS[1]));
+        router.lead(90, "0.0.0.0/0", FibEntry::station(1, HOSTS[1]));
         for group in ["255.255.255.255", "224.0.0.1", "224.0.0.251", "239.255.255.255"] {
             dropped(router, &datagram(HOST[0], group, 64, 9), "martian", None);
         }
@@ -204,7 +204,7 @@ fn rfc1812_5_3_5_limited_broadcasts_and_multicasts_are_not_forwarded() {
 /// RFC 1812 §5.3.1: the TTL is decremented and never leaves as 0. An error is sent, but not about packets for the
 /// router itself.
 #[test]
-fn rfc1812_5_3_1_the_ttl_is_one_less_and_who_sent_one_too_small_is_told() {
+fn rfc1812_5_3_1_the_ttl_is_decremented_and_the_sender_of_one_too_small_gets_time_exceeded() {
     on_each_way(|router| {
         for ttl in [2, 3, 64, 255] {
             let sent = datagram(HOST[0], OTHER[0], ttl, 9);
@@ -249,13 +249,13 @@ fn rfc1624_3_the_checksum_is_updated_and_never_repaired() {
 /// RFC 1812 §5.2.4.3: the longest matching prefix is used. The default route matches everything, and a host route
 /// matches one host.
 #[test]
-fn rfc1812_5_2_4_3_the_longest_prefix_leads_down_to_one_host_and_up_to_the_default_route() {
+fn rfc1812_5_2_4_3_the_longest_prefix_is_used_from_a_host_route_to_the_default_route() {
     on_each_way(|router| {
         let station = |last| MacAddr::new([2, 0, 0, 0, 1, last]);
         for (id, net, last) in
             [(90, "0.0.0.0/0", 1), (91, "10.8.0.0/16", 2), (92, "10.8.7.0/24", 3), (93, "10.8.7.6/32", 4)]
         {
-            router.lead(id, net, NextHop::station(1, station(last)));
+            router.lead(id, net, FibEntry::station(1, station(last)));
         }
         for (dst, last) in
             [("11.0.0.1", 1), ("10.8.0.1", 2), ("10.8.7.5", 3), ("10.8.7.6", 4), ("10.8.7.7", 3)]
@@ -270,7 +270,7 @@ fn rfc1812_5_2_4_3_the_longest_prefix_leads_down_to_one_host_and_up_to_the_defau
 #[test]
 fn rfc3021_2_1_both_addresses_of_a_31_bit_prefix_are_hosts() {
     on_each_way(|router| {
-        router.lead(90, "10.8.0.2/31", NextHop::station(1, HOSTS[1]));
+        router.lead(90, "10.8.0.2/31", FibEntry::station(1, HOSTS[1]));
         for dst in ["10.8.0.2", "10.8.0.3"] {
             router.forward(&datagram(HOST[0], dst, 64, 9));
         }
@@ -282,7 +282,7 @@ fn rfc3021_2_1_both_addresses_of_a_31_bit_prefix_are_hosts() {
 
 /// RFC 2992 §1: with several paths, a flow always takes the same one.
 #[test]
-fn rfc2992_1_flows_keep_to_one_of_several_paths_and_take_all_of_them() {
+fn rfc2992_1_each_flow_stays_on_one_of_several_paths_and_all_paths_are_used() {
     on_each_way(|router| {
         for last in [1, 2] {
             let neighbour = netmem_router::route::Neighbour { port: 1, address: [10, 5, 0, last].into() };
@@ -306,7 +306,7 @@ fn rfc2992_1_flows_keep_to_one_of_several_paths_and_take_all_of_them() {
 
 /// RFC 1812 §5.2.7.1: routes without a next hop. Each kind has its own code, or no error.
 #[test]
-fn rfc1812_5_2_7_1_routes_to_nowhere_are_told_by_their_kind() {
+fn rfc1812_5_2_7_1_routes_without_a_next_hop_cause_the_error_of_their_kind() {
     on_each_way(|router| {
         for (dst, name, says) in [
             ("10.9.0.1", "no_route", Some(Message::NetUnreachable)),
@@ -322,7 +322,7 @@ fn rfc1812_5_2_7_1_routes_to_nowhere_are_told_by_their_kind() {
 
 /// RFC 1191 §4: a packet is too long for the next link and must not be fragmented. The error reports the MTU.
 #[test]
-fn rfc1191_4_what_is_too_long_and_not_to_be_cut_is_told_the_mtu() {
+fn rfc1191_4_the_sender_of_a_too_long_packet_with_df_gets_the_mtu() {
     on_each_way(|router| {
         let length = |payload| datagram(HOST[0], OTHER[0], 64, payload);
         let fits = 1400 - 28;
@@ -337,7 +337,7 @@ fn rfc1191_4_what_is_too_long_and_not_to_be_cut_is_told_the_mtu() {
 /// RFC 2474 §3 and RFC 3168 §5: the DS field and ECN stay the same, as does every byte except TTL, checksum and MAC
 /// addresses. The MAC addresses are those of the router and the next hop.
 #[test]
-fn rfc2474_3_nothing_changes_but_the_ttl_the_checksum_and_the_link_addresses() {
+fn rfc2474_3_only_the_ttl_the_checksum_and_the_mac_addresses_change() {
     on_each_way(|router| {
         for tos in 0..=255 {
             let sent = with_v4(usual(), |packet| packet[1] = tos);
@@ -376,7 +376,7 @@ fn rfc1812_5_2_1_each_port_has_its_own_mtu_and_addresses_which_may_change() {
 
 /// RFC 1812 §5.2.1 Table: frames that are not IP, or are for another station, are not forwarded.
 #[test]
-fn rfc1812_5_2_1_what_is_not_ip_or_for_another_station_is_dropped() {
+fn rfc1812_5_2_1_frames_that_are_not_ip_or_for_another_station_are_dropped() {
     on_each_way(|router| {
         let mut other = usual();
         other[5] ^= 7;

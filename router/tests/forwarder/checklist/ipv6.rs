@@ -17,7 +17,7 @@ fn addresses() -> (Ipv6Addr, Ipv6Addr) {
 
 /// RFC 8200 §3: version, and payload length compared with the received length. Padding of the link does not count.
 #[test]
-fn rfc8200_3_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that_failed() {
+fn rfc8200_3_a_packet_with_a_bad_header_is_silently_dropped_and_counted_by_the_check_that_failed() {
     on_each_way(|router| {
         let mut version = usual();
         version[14] = 0x50;
@@ -32,7 +32,7 @@ fn rfc8200_3_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that
 /// RFC 2464 §3: padding to the minimum frame size is not part of the packet. With 40 bytes of header, five packet
 /// lengths are padded.
 #[test]
-fn rfc2464_3_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
+fn rfc2464_3_link_padding_after_a_packet_is_not_forwarded() {
     on_each_way_of(RouterRig::that_waits, |router| {
         let of = |dst: &str, hops, length: usize| {
             over_v6((HOST[1].parse().unwrap(), dst.parse().unwrap()), 253, hops, &vec![7; length])
@@ -47,7 +47,7 @@ fn rfc2464_3_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
 /// RFC 8200 §3: the hop limit is decremented. 1 and 0 are not forwarded, and an error is sent (RFC 4443 §3.3).
 /// Packets for the router itself are exempt.
 #[test]
-fn rfc8200_3_the_hop_limit_is_one_less_and_who_sent_one_too_small_is_told() {
+fn rfc8200_3_the_hop_limit_is_decremented_and_the_sender_of_one_too_small_gets_time_exceeded() {
     on_each_way(|router| {
         for hops in [2, 64, 255] {
             let sent = datagram(HOST[1], OTHER[1], hops, 9);
@@ -64,11 +64,11 @@ fn rfc8200_3_the_hop_limit_is_one_less_and_who_sent_one_too_small_is_told() {
 /// RFC 4291 §2.5.2, §2.5.3, §2.7: unspecified, loopback and multicast addresses as source or destination, whatever
 /// is allowed.
 #[test]
-fn rfc4291_2_5_unspecified_loopback_and_group_addresses_are_never_forwarded() {
+fn rfc4291_2_5_packets_with_unspecified_loopback_or_multicast_addresses_are_never_forwarded() {
     let allow = Allow { martians: true, source_routes: true };
     for way in WAYS {
         let mut router = RouterRig::that_allows(way, allow);
-        router.lead(90, "::/0", NextHop::station(1, HOSTS[1]));
+        router.lead(90, "::/0", FibEntry::station(1, HOSTS[1]));
         for odd in ["::", "::1", "ff02::1", "ff05::2", "ff0e::1"] {
             dropped(&mut router, &datagram(odd, OTHER[1], 64, 9), "martian", None);
             dropped(&mut router, &datagram(HOST[1], odd, 64, 9), "martian", None);
@@ -80,11 +80,11 @@ fn rfc4291_2_5_unspecified_loopback_and_group_addresses_are_never_forwarded() {
 /// RFC 6890 §2.2.3, table 20: an IPv4-mapped address is neither a source nor a destination, and not forwardable. Seen: it
 /// passed as both.
 #[test]
-fn rfc6890_2_2_3_ipv4_mapped_addresses_are_never_forwarded() {
+fn rfc6890_2_2_3_packets_with_ipv4_mapped_addresses_are_never_forwarded() {
     let allow = Allow { martians: true, source_routes: true };
     for way in WAYS {
         let mut router = RouterRig::that_allows(way, allow);
-        router.lead(90, "::/0", NextHop::station(1, HOSTS[1]));
+        router.lead(90, "::/0", FibEntry::station(1, HOSTS[1]));
         for mapped in ["::ffff:10.0.0.1", "::ffff:127.0.0.1", "::ffff:255.255.255.255"] {
             dropped(&mut router, &datagram(mapped, OTHER[1], 64, 9), "martian", None);
             dropped(&mut router, &datagram(HOST[1], mapped, 64, 9), "martian", None);
@@ -99,7 +99,7 @@ fn rfc6890_2_2_3_ipv4_mapped_addresses_are_never_forwarded() {
 /// RFC 4291 §2.1: an address belongs to one interface, so the router's own is not a valid source of other stations.
 /// The all-routers anycast address of a link (§2.6.1), and an address that the router had before, are valid.
 #[test]
-fn rfc4291_2_1_sources_that_are_the_router_are_martians() {
+fn rfc4291_2_1_own_addresses_of_the_router_are_martians_as_sources() {
     let own = datagram("fd00:a::fe", OTHER[1], 64, 9);
     let mut willing = RouterRig::that_allows(Way::Fast, Allow { martians: true, ..Allow::default() });
     willing.forward(&own);
@@ -107,11 +107,11 @@ fn rfc4291_2_1_sources_that_are_the_router_are_martians() {
     on_each_way(|router| {
         dropped(router, &own, "martian", None);
         dropped(router, &datagram("fd00:a::fe", OTHER[1], 1, 9), "martian", None);
-        router.lead(90, "fd00:a::/128", NextHop::LOCAL);
+        router.lead(90, "fd00:a::/128", FibEntry::LOCAL);
         for host in 0..0xfe {
             router.forward(&datagram(&format!("fd00:a::{host:x}"), OTHER[1], 64, 9));
         }
-        router.control.apply(vec![Change::Own(Box::default())]);
+        router.control.apply(vec![Change::OwnAddresses(Box::default())]);
         router.forward(&own);
     });
 }
@@ -119,9 +119,9 @@ fn rfc4291_2_1_sources_that_are_the_router_are_martians() {
 /// RFC 4291 §2.5.6: link-local packets stay on their link. RFC 4443 §3.1 code 2: an error about a packet from there
 /// to elsewhere is sent on that link, straight to the station's MAC address.
 #[test]
-fn rfc4291_2_5_6_link_local_addresses_never_leave_their_link_and_who_tries_is_told() {
+fn rfc4291_2_5_6_link_local_packets_never_leave_their_link_and_their_sender_gets_an_error() {
     on_each_way(|router| {
-        router.lead(90, "::/0", NextHop::station(1, HOSTS[1]));
+        router.lead(90, "::/0", FibEntry::station(1, HOSTS[1]));
         dropped(router, &datagram(HOST[1], "fe80::9", 64, 9), "martian", None);
         dropped(router, &datagram("fe80::7", "fe80::9", 64, 9), "martian", None);
         let sent = datagram("fe80::7", OTHER[1], 64, 9);
@@ -141,7 +141,7 @@ fn rfc4291_2_5_6_link_local_addresses_never_leave_their_link_and_who_tries_is_to
 
 /// RFC 8200 §5, RFC 4443 §3.2: routers do not fragment. The error reports the MTU, which is never below 1280.
 #[test]
-fn rfc4443_3_2_what_is_too_long_is_told_the_mtu() {
+fn rfc4443_3_2_the_sender_of_a_too_long_packet_gets_the_mtu() {
     on_each_way(|router| {
         let fits = 1400 - 48;
         router.forward(&datagram(HOST[1], OTHER[1], 64, fits));
@@ -180,7 +180,7 @@ fn rfc8200_4_extension_headers_are_forwarded_untouched_whatever_they_are() {
 /// RFC 2460 §7, RFC 6437 §3: traffic class and flow label stay the same, as does every byte except the hop limit
 /// and the MAC addresses.
 #[test]
-fn rfc6437_3_nothing_changes_but_the_hop_limit_and_the_link_addresses() {
+fn rfc6437_3_only_the_hop_limit_and_the_mac_addresses_change() {
     on_each_way(|router| {
         for class in 0..=255u8 {
             let mut sent = usual();
@@ -197,7 +197,7 @@ fn rfc6437_3_nothing_changes_but_the_hop_limit_and_the_link_addresses() {
 
 /// RFC 4443 §3.1: routes without a next hop. Each kind has its own code, or no error.
 #[test]
-fn rfc4443_3_1_routes_to_nowhere_are_told_by_their_kind() {
+fn rfc4443_3_1_routes_without_a_next_hop_cause_the_error_of_their_kind() {
     on_each_way(|router| {
         for (dst, name, says) in [
             ("fd00:9::1", "no_route", Some(Message::NetUnreachable)),
@@ -213,12 +213,12 @@ fn rfc4443_3_1_routes_to_nowhere_are_told_by_their_kind() {
 
 /// RFC 4291 §2.5, by the longest prefix down to one host (RFC 7608 §3: every length counts).
 #[test]
-fn rfc7608_3_the_longest_prefix_leads_whatever_its_length() {
+fn rfc7608_3_the_longest_prefix_is_used_whatever_its_length() {
     on_each_way(|router| {
         let station = |last| MacAddr::new([2, 0, 0, 0, 1, last]);
         let nets = [("::/0", 1), ("fd08::/16", 2), ("fd08::/65", 3), ("fd08::8/127", 4), ("fd08::8/128", 5)];
         for ((net, last), id) in nets.into_iter().zip(90..) {
-            router.lead(id, net, NextHop::station(1, station(last)));
+            router.lead(id, net, FibEntry::station(1, station(last)));
         }
         for (dst, last) in [
             ("2001:db8::1", 1),

@@ -38,7 +38,7 @@ fn rfc1812_5_3_13_1_options_that_are_not_known_are_forwarded_unchanged() {
 
 /// RFC 1812 §5.3.13.5: the router writes the address of the interface that the packet leaves by, while there is room.
 #[test]
-fn rfc1812_5_3_13_5_a_route_is_recorded() {
+fn rfc1812_5_3_13_5_the_record_route_option_is_filled_in() {
     on_each_way(|router| {
         let left = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&left), [7, 7, 8, 10, 1, 255, 254, 0]);
@@ -48,10 +48,12 @@ fn rfc1812_5_3_13_5_a_route_is_recorded() {
         );
         // RFC 1812 §2.2.7: if the link has no number, any address of the router is used.
         let only = Box::from(["10.0.255.254/16".parse().unwrap()]);
-        router.control.apply(vec![Change::Addresses(1, Box::default()), Change::Own(only)]);
+        router.control.apply(vec![Change::Addresses(1, Box::default()), Change::OwnAddresses(only)]);
         let left = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&left), [7, 7, 8, 10, 0, 255, 254, 0]);
-        router.control.apply(vec![Change::Addresses(0, Box::default()), Change::Own(Box::default())]);
+        router
+            .control
+            .apply(vec![Change::Addresses(0, Box::default()), Change::OwnAddresses(Box::default())]);
         let nameless = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&nameless), [7, 7, 4, 0, 0, 0, 0, 0], "without an address there is none to write");
     });
@@ -66,7 +68,7 @@ fn rfc1812_5_3_13_5_a_router_with_addresses_on_the_loopback_interface_alone_reco
         router.control.apply(vec![
             Change::Addresses(0, Box::default()),
             Change::Addresses(1, Box::default()),
-            Change::Own(nets.into()),
+            Change::OwnAddresses(nets.into()),
         ]);
         let left = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&left), [7, 7, 8, 10, 255, 0, 1, 0]);
@@ -77,7 +79,7 @@ fn rfc1812_5_3_13_5_a_router_with_addresses_on_the_loopback_interface_alone_reco
 
 /// RFC 1812 §5.3.13.6: the router writes its address and the time, or counts an overflow if there is no room.
 #[test]
-fn rfc1812_5_3_13_6_times_are_recorded() {
+fn rfc1812_5_3_13_6_the_timestamp_option_is_filled_in() {
     on_each_way(|router| {
         let left = router.forward(&with_options(&[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]));
         assert_eq!(options(&left)[..8], [68, 12, 13, 1, 10, 1, 255, 254]);
@@ -103,7 +105,7 @@ fn assert_is_now(bytes: &[u8]) {
 /// RFC 1812 §5.3.13.6: a timestamp is requested from one address, which may be that of any interface. Seen: only
 /// that of the egress interface was recognised, so the option stayed the same for all later routers.
 #[test]
-fn rfc1812_5_3_13_6_a_time_asked_of_any_own_address_is_recorded() {
+fn rfc1812_5_3_13_6_a_timestamp_for_any_own_address_is_filled_in() {
     on_each_way(|router| {
         for own in [[10, 0, 255, 254], [10, 1, 255, 254]] {
             let asked = [&[68, 12, 5, 3][..], &own, &[0; 4]].concat();
@@ -118,7 +120,7 @@ fn rfc1812_5_3_13_6_a_time_asked_of_any_own_address_is_recorded() {
 
 /// RFC 792 and RFC 1812 §5.3.13: malformed options are dropped with a parameter problem that points at the byte.
 #[test]
-fn rfc1812_5_3_13_bad_options_are_told_with_a_pointer_to_the_byte() {
+fn rfc1812_5_3_13_bad_options_cause_a_parameter_problem_with_a_pointer_to_the_byte() {
     on_each_way(|router| {
         for (bad, at) in [
             (&[7, 7, 3, 0, 0, 0, 0, 0][..], 22),
@@ -142,7 +144,7 @@ fn rfc1812_5_3_13_bad_options_are_told_with_a_pointer_to_the_byte() {
 /// RFC 7126 §4.3 and §4.4, RFC 1812 §5.2.7.1 code 5: source routes are recognised and not followed, unless the
 /// operator allows loose ones between two of their stops.
 #[test]
-fn rfc7126_4_3_source_routes_are_dropped_unless_somebody_wants_loose_ones() {
+fn rfc7126_4_3_source_routed_packets_are_dropped_unless_loose_source_routes_are_allowed() {
     let allow = Allow { source_routes: true, ..Allow::default() };
     let (loose, strict) = ([131, 7, 4, 10, 1, 0, 9, 0], [137, 7, 4, 10, 1, 0, 9, 0]);
     for way in WAYS {
@@ -163,7 +165,7 @@ fn rfc7126_4_3_source_routes_are_dropped_unless_somebody_wants_loose_ones() {
 
 /// A packet with options waits unchanged for its neighbour, and its route is recorded once.
 #[test]
-fn rfc1812_5_3_13_a_packet_that_waits_is_recorded_when_it_leaves() {
+fn rfc1812_5_3_13_the_options_of_a_waiting_packet_are_filled_in_when_it_leaves() {
     on_each_way_of(RouterRig::that_waits, |router| {
         assert!(router.pass(0, &to("10.5.0.1", &[7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0])).is_empty());
         let neighbour = netmem_router::route::Neighbour { port: 1, address: [10, 5, 0, 1].into() };

@@ -45,7 +45,7 @@ fn rfc3704_2_sources_without_a_route_back_are_dropped_where_a_port_asks_for_one(
 
 /// RFC 3704 §2.3: of several paths back, one out of the port is enough.
 #[test]
-fn rfc3704_2_3_one_of_several_paths_back_is_enough() {
+fn rfc3704_2_3_a_source_with_one_of_several_paths_by_its_port_is_accepted() {
     for way in WAYS {
         let path = |port| Path { port, via: Some("10.0.0.7".parse().unwrap()), weight: 1, mtu: None };
         for (ports, wanted) in [([Some(1), Some(0)], true), ([Some(1), None], false)] {
@@ -65,9 +65,9 @@ fn rfc3704_2_4_a_throw_route_is_no_route_back() {
         for (src, dst, prefix) in
             [("192.0.2.9", OTHER[0], "192.0.2.0/24"), ("2001:db8::9", OTHER[1], "2001:db8::/32")]
         {
-            let throw = |router: &mut RouterRig| router.lead(90, prefix, NextHop::THROW);
+            let throw = |router: &mut RouterRig| router.lead(90, prefix, FibEntry::THROW);
             assert_eq!(forwarded(way, src, dst, throw), [true, false, false], "{src} {way:?}");
-            let elsewhere = |router: &mut RouterRig| router.lead(90, prefix, NextHop::ELSEWHERE);
+            let elsewhere = |router: &mut RouterRig| router.lead(90, prefix, FibEntry::ELSEWHERE);
             assert_eq!(forwarded(way, src, dst, elsewhere), [true, true, false], "{src} {way:?}");
         }
     }
@@ -76,7 +76,7 @@ fn rfc3704_2_4_a_throw_route_is_no_route_back() {
 /// Other faults of a packet keep their names, and no error is sent about an expired TTL. A priority tag does not
 /// hide a source, and other ports have no check.
 #[test]
-fn rfc3704_2_the_check_names_sources_alone_and_is_of_its_port_alone() {
+fn rfc3704_2_the_check_counts_bad_sources_alone_and_those_of_its_port_alone() {
     for way in WAYS {
         let strange = |ttl| datagram("192.0.2.9", OTHER[0], ttl, 20);
         let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0x20, 0][..], &frame[12..]].concat();
@@ -113,7 +113,7 @@ fn rfc3704_2_a_source_in_a_local_prefix_is_dropped() {
         for (src, dst, prefix) in
             [("192.0.2.9", OTHER[0], "192.0.2.0/24"), ("2001:db8::9", OTHER[1], "2001:db8::/32")]
         {
-            let lead = |router: &mut RouterRig| router.lead(90, prefix, NextHop::LOCAL);
+            let lead = |router: &mut RouterRig| router.lead(90, prefix, FibEntry::LOCAL);
             assert_eq!(forwarded(way, src, dst, lead), [true, false, false], "{src} {way:?}");
         }
     }

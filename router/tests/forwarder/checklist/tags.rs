@@ -14,7 +14,7 @@ const PRIORITIES: [[u8; 4]; 3] = [[0x81, 0, 0xe0, 0], [0x81, 0, 0x10, 0], [0x81,
 ///
 /// Seen: such frames of industrial and wireless equipment were dropped for an unknown ethertype.
 #[test]
-fn priority_tagged_frames_are_forwarded_told_and_kept_as_untagged_ones() {
+fn priority_tagged_frames_are_forwarded_answered_and_queued_as_untagged_ones() {
     on_each_way_of(RouterRig::that_waits, |router| {
         let mut frames = Vec::new();
         for (host, other) in HOST.into_iter().zip(OTHER) {
@@ -50,7 +50,7 @@ fn priority_tagged_frames_are_forwarded_told_and_kept_as_untagged_ones() {
 }
 
 #[test]
-fn frames_of_a_vlan_with_two_tags_or_half_a_tag_are_none_of_ip() {
+fn frames_of_a_vlan_with_two_tags_or_half_a_tag_are_dropped_as_not_ip() {
     on_each_way(|router| {
         let frame = datagram(HOST[0], OTHER[0], 64, 30);
         for tags in

@@ -62,7 +62,7 @@ fn padding_of_the_link_is_not_quoted_and_options_are() {
 }
 
 #[test]
-fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_came_in_by_else_any() {
+fn the_source_of_an_error_is_an_address_of_its_egress_then_of_its_ingress_then_of_any_interface() {
     let mut router = RouterRig::new(Way::Fast);
     let own = |router: &mut RouterRig, sent: &[u8]| {
         let left = router.pass(0, sent);
@@ -76,9 +76,9 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
     let addresses = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
     router.control.apply(vec![Change::Addresses(1, addresses(&["fd00:b::fe/64"]))]);
     assert_eq!(own(&mut router, &sent), (1, "10.0.255.254".into()));
-    router.control.apply(vec![Change::Addresses(0, addresses(&[])), Change::Own(addresses(&[]))]);
+    router.control.apply(vec![Change::Addresses(0, addresses(&[])), Change::OwnAddresses(addresses(&[]))]);
     assert!(router.pass(0, &sent).is_empty());
-    assert_eq!(router.silences(), [(Silence::NoAddress, 1)]);
+    assert_eq!(router.suppressed(), [(Suppression::NoAddress, 1)]);
     // Seen: the error's source was a link-local address, which hosts beyond the link drop.
     router.control.apply(vec![Change::Addresses(0, addresses(&["169.254.7.7/16", "10.8.0.1/16"]))]);
     assert_eq!(own(&mut router, &sent), (1, "10.8.0.1".into()));
@@ -95,14 +95,20 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
 /// links, sent no errors (`no_address`). Senders learned no path MTU, though there were addresses on the loopback
 /// interface.
 #[test]
-fn errors_by_ports_without_addresses_come_from_one_on_the_loopback_interface() {
+fn the_source_of_errors_by_ports_without_addresses_is_on_the_loopback_interface() {
     let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
     for way in WAYS {
         let mut router = RouterRig::new(way);
         router.control.apply(vec![
             Change::Addresses(0, nets(&["fe80::1/64"])),
             Change::Addresses(1, nets(&["fe80::1/64"])),
-            Change::Own(nets(&["127.0.0.1/8", "::1/128", "10.255.0.1/32", "2001:db8::1/128", "10.6.0.1/16"])),
+            Change::OwnAddresses(nets(&[
+                "127.0.0.1/8",
+                "::1/128",
+                "10.255.0.1/32",
+                "2001:db8::1/128",
+                "10.6.0.1/16",
+            ])),
         ]);
         for (v6, dst, hops, payload) in [
             (0, "10.1.0.1", 1, 9),
@@ -121,14 +127,14 @@ fn errors_by_ports_without_addresses_come_from_one_on_the_loopback_interface() {
 /// Seen: the preferred source of a route was not known to workers, and of two addresses of an interface the first was
 /// the source, which the next router's provider filtered.
 #[test]
-fn an_error_comes_from_the_preferred_source_of_its_route_else_from_the_address_beside_the_next_router() {
+fn the_source_of_an_error_is_its_routes_preferred_source_then_the_address_beside_the_next_router() {
     let mut router = RouterRig::new(Way::Fast);
     let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
     let all = ["192.168.1.1/24", "203.0.113.2/30", "10.6.0.1/32"];
     router.control.apply(vec![
         Change::Addresses(0, nets(&all[..2])),
-        Change::Own(nets(&all)),
-        Change::Hop(HopId(90), NextHop::station(0, HOSTS[0])),
+        Change::OwnAddresses(nets(&all)),
+        Change::Hop(HopId(90), FibEntry::station(0, HOSTS[0])),
         Change::Route("10.7.0.0/16".parse().unwrap(), HopId(90)),
     ]);
     let via = Some("203.0.113.1".parse().unwrap());
@@ -140,7 +146,7 @@ fn an_error_comes_from_the_preferred_source_of_its_route_else_from_the_address_b
         (Some("10.6.0.9"), via, "203.0.113.2"),
     ] {
         let preferred = preferred.map(|own| own.parse().unwrap());
-        router.control.apply(vec![Change::Source(HopId(90), SourceHint { preferred, via })]);
+        router.control.apply(vec![Change::Source(HopId(90), SourceHint::new(preferred, via))]);
         let said = said(&mut router, &datagram("10.7.0.9", "10.1.0.1", 1, 9));
         assert_eq!(said.src.to_string(), wanted);
     }
@@ -158,7 +164,7 @@ fn an_error_is_no_longer_than_the_link_that_it_leaves_by_carries() {
 
 /// Seen: the error had the address and the length of another path's interface than the one that it left by.
 #[test]
-fn an_error_with_several_ways_back_fits_the_one_that_it_takes() {
+fn an_error_with_several_paths_back_fits_the_mtu_of_the_one_it_takes() {
     let mut router = RouterRig::new(Way::Fast);
     let path =
         |port, via: &str| Path { port: Some(port), via: Some(via.parse().unwrap()), weight: 1, mtu: None };
@@ -205,7 +211,7 @@ fn an_error_to_a_link_local_sender_is_no_longer_than_its_link_carries() {
 }
 
 #[test]
-fn over_a_link_of_less_than_1280_bytes_ipv6_senders_are_told_1280() {
+fn ipv6_senders_get_an_mtu_of_1280_for_a_link_of_less() {
     let mut router = RouterRig::new(Way::Fast);
     let small = netmem_router::Interface { mtu: 1000, ..ENDS[1] };
     router.control.apply(vec![Change::Interface(1, small)]);
@@ -215,14 +221,14 @@ fn over_a_link_of_less_than_1280_bytes_ipv6_senders_are_told_1280() {
 }
 
 #[test]
-fn an_error_waits_for_its_neighbour_and_is_the_same_then() {
+fn an_error_waits_for_its_neighbour_and_is_sent_unchanged() {
     for way in WAYS {
         let mut router = RouterRig::that_waits(way);
         // The sender is on the link of port 1, and its MAC address is not known.
         let sent = datagram("10.5.0.1", "10.9.0.1", 64, 9);
         assert!(router.pass(0, &sent).is_empty());
         let mut names = Vec::new();
-        router.wanted.as_mut().unwrap().read(|name| names.push(name));
+        router.unresolved.as_mut().unwrap().read(|name| names.push(name));
         let neighbour = Neighbour { port: 1, address: "10.5.0.1".parse().unwrap() };
         assert_eq!(names, [neighbour]);
         router.control.apply(vec![Change::Neighbour(neighbour, Some(HOSTS[1]))]);
@@ -242,13 +248,10 @@ fn frames_without_headroom_become_the_same_errors() {
     use netmem::pool::{Pool, PoolConfig};
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut w = memory.worker().unwrap();
-    let mut fib = netmem_router::route::Fib {
-        interfaces: ENDS.to_vec(),
-        addresses: vec![["10.0.255.254/16", "fd00:a::fe/64"].map(|net| net.parse().unwrap()).into()],
-        ..Default::default()
-    };
+    let mut fib = Fib::new(ENDS.to_vec());
+    fib.addresses = vec![["10.0.255.254/16", "fd00:a::fe/64"].map(|net| net.parse().unwrap()).into()];
     let route = |net: &str| Change::Route(net.parse().unwrap(), HopId(0));
-    let to_host = Change::Hop(HopId(0), NextHop::station(0, HOSTS[0]));
+    let to_host = Change::Hop(HopId(0), FibEntry::station(0, HOSTS[0]));
     fib.apply(&[to_host, route("10.0.0.0/16"), route("fd00:a::/64")]);
     let mut written = Vec::new();
     for headroom in [0, 27, 28, 47, 48, 64] {

@@ -3,12 +3,12 @@
 use super::*;
 use netmem::forward::Reason;
 
-fn silences(router: &RouterRig, why: Silence) -> u64 {
-    router.silences().into_iter().find(|(its, _)| *its == why).map_or(0, |(_, count)| count)
+fn suppressed(router: &RouterRig, why: Suppression) -> u64 {
+    router.suppressed().into_iter().find(|(its, _)| *its == why).map_or(0, |(_, count)| count)
 }
 
 #[test]
-fn errors_beyond_the_limit_are_counted_and_the_drops_go_on() {
+fn errors_beyond_the_limit_are_counted_and_packets_are_still_dropped() {
     for way in WAYS {
         let mut router = RouterRig::new(way);
         router.limit.set(IcmpLimit::in_all(1, 5));
@@ -16,7 +16,7 @@ fn errors_beyond_the_limit_are_counted_and_the_drops_go_on() {
         let left: usize = (0..40).map(|_| router.pass(0, &sent).len()).sum();
         // More by one for each second that passed.
         assert!((5..40).contains(&left), "{left}");
-        assert_eq!(silences(&router, Silence::Limited), 40 - left as u64);
+        assert_eq!(suppressed(&router, Suppression::Limited), 40 - left as u64);
         assert_eq!(router.drops(), [("ttl_expired", 40)]);
         router.end();
     }
@@ -24,7 +24,7 @@ fn errors_beyond_the_limit_are_counted_and_the_drops_go_on() {
 
 /// Seen: during a flood of packets that one host got errors about, another host got none in 8 of 20 tries.
 #[test]
-fn a_host_that_asks_for_errors_without_end_leaves_the_others_theirs() {
+fn a_host_that_floods_for_errors_leaves_the_others_their_errors() {
     for way in WAYS {
         let mut router = RouterRig::new(way);
         router.limit.set(IcmpLimit { rate: 1, burst: 40, source_rate: 1, source_burst: 5 });
@@ -33,7 +33,7 @@ fn a_host_that_asks_for_errors_without_end_leaves_the_others_theirs() {
         };
         let first = errors_to(&mut router, HOST[0], 60);
         assert!((5..30).contains(&first), "{first}");
-        assert_eq!(silences(&router, Silence::LimitedSource), 60 - first as u64);
+        assert_eq!(suppressed(&router, Suppression::LimitedSource), 60 - first as u64);
         // Another host has a bucket of its own, except once in a thousand times.
         assert!(["10.0.0.77", "10.0.0.78"].iter().any(|host| errors_to(&mut router, host, 5) == 5));
         router.end();
@@ -43,7 +43,7 @@ fn a_host_that_asks_for_errors_without_end_leaves_the_others_theirs() {
 /// Seen: packets with TTL 1 and the source of a host used up the errors to this host. It was not told that its packets
 /// were too big.
 #[test]
-fn packets_with_a_forged_source_leave_that_host_the_messages_that_its_packets_are_too_big() {
+fn packets_with_a_forged_source_leave_that_host_its_too_big_messages() {
     for way in WAYS {
         for (host, to, kind) in [(HOST[0], "10.1.0.1", 3), (HOST[1], "fd00:b::1", 2)] {
             let mut router = RouterRig::new(way);
@@ -71,14 +71,14 @@ fn a_rate_of_0_turns_errors_off_and_another_one_on_again_while_packets_pass() {
     assert!(router.pass(0, &sent).is_empty());
     control.set(IcmpLimit::in_all(1000, 50));
     assert_eq!(said(&mut router, &sent).kind, 11);
-    assert_eq!(silences(&router, Silence::Limited), 1);
+    assert_eq!(suppressed(&router, Suppression::Limited), 1);
     router.end();
 }
 
 /// [`RouterRig::pass`] checks `received + originated = transmitted + dropped + held` after every round, and that is
 /// the test here.
 #[test]
-fn errors_that_find_no_place_in_a_transmit_ring_are_dropped_and_counted_like_any_frame() {
+fn errors_that_do_not_fit_into_a_transmit_ring_are_dropped_and_counted_as_other_frames() {
     for way in WAYS {
         let mut router = RouterRig::new(way);
         router.limit.set(IcmpLimit::in_all(1_000_000, 1_000_000));

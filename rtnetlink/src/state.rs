@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Counters {
+pub struct FollowerCounters {
     /// Events that were received.
     pub events: u64,
     /// Messages that could not be read.
@@ -35,8 +35,8 @@ pub struct Counters {
 
 /// The known state, shared by the follower and its readers.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct FollowerState {
     pub(crate) rib: Rib,
     pub(crate) names: BTreeMap<u32, String>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: FollowerCounters,
 }

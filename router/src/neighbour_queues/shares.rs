@@ -64,7 +64,7 @@ mod tests {
     const PAIRS: [Pair; 3] = [Pair { from: 0, to: 1 }, Pair { from: 0, to: 2 }, Pair { from: 2, to: 1 }];
 
     #[test]
-    fn who_has_most_gives_until_all_that_want_more_have_as_much() {
+    fn the_pair_with_the_largest_share_gives_until_all_pairs_that_need_more_have_as_much() {
         let mut shares = Shares::default();
         shares.change(PAIRS[0], |share| share.queues = 9);
         for have in 0..4 {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_has_nothing_any_more_is_not_kept() {
+    fn a_pair_without_queues_and_frames_is_removed() {
         let mut shares = Shares::default();
         shares.change(PAIRS[0], |share| share.frames += 1);
         shares.change(PAIRS[0], |share| share.frames -= 1);

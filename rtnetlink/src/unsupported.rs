@@ -1,4 +1,4 @@
-//! Rules and routes that the kernel uses and a follower does not.
+//! Rules and routes that the kernel uses and a follower does not support.
 
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
@@ -11,10 +11,10 @@ const RULES: usize = 16;
 /// The rules of every kernel: priority and table (`local`, `main`, `default`).
 const USUAL: [(u32, u32); 3] = [(0, 255), (32_766, 254), (32_767, 253)];
 
-/// Something that the kernel would use to forward packets, and the follower does not.
+/// A feature by which the kernel forwards packets and that the follower does not support.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum LeftOut {
+pub enum Unsupported {
     /// A rule (`ip rule`) other than those of every kernel.
     Rule {
         /// True for an IPv6 rule.
@@ -23,35 +23,35 @@ pub enum LeftOut {
         priority: u32,
     },
     /// A route of the table `default` (253).
-    InDefault(IpNet),
+    DefaultTableRoute(IpNet),
     /// A route for one type of service (`tos`).
-    OfService(IpNet),
+    TosRoute(IpNet),
     /// A route for packets from some sources (`from`).
-    FromSources(IpNet),
+    SourceSpecificRoute(IpNet),
 }
 
 /// `ip rule 100 (IPv4): …`
-impl fmt::Display for LeftOut {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let these = "and others like it";
         match self {
-            LeftOut::Rule { is_ipv6, priority } => {
+            Unsupported::Rule { is_ipv6, priority } => {
                 let (family, option) = if *is_ipv6 { ("IPv6", " -6") } else { ("IPv4", "") };
                 write!(
                     f,
                     "rule {priority} of {family} (ip{option} rule): packets go by the tables local and main alone"
                 )
             }
-            LeftOut::InDefault(prefix) => {
+            Unsupported::DefaultTableRoute(prefix) => {
                 write!(f, "route {prefix} of the table default (253), {these}: local and main alone count")
             }
-            LeftOut::OfService(prefix) => {
+            Unsupported::TosRoute(prefix) => {
                 write!(
                     f,
                     "route {prefix} for one kind of service (tos), {these}: routes for all packets alone count"
                 )
             }
-            LeftOut::FromSources(prefix) => {
+            Unsupported::SourceSpecificRoute(prefix) => {
                 write!(
                     f,
                     "route {prefix} for some sources (from), {these}: routes for all packets alone count"
@@ -61,9 +61,9 @@ impl fmt::Display for LeftOut {
     }
 }
 
-impl LeftOut {
+impl Unsupported {
     /// Returns the rule that a message reports as existing, or None for one of the usual rules.
-    pub(crate) fn rule(message: &RuleMessage) -> Option<LeftOut> {
+    pub(crate) fn rule(message: &RuleMessage) -> Option<Unsupported> {
         let header = &message.header;
         let (mut priority, mut table, mut is_usual) = (0, u32::from(header.table), true);
         for attribute in &message.attributes {
@@ -78,40 +78,40 @@ impl LeftOut {
         let of_all = (header.dst_len, header.src_len, header.tos) == (0, 0, 0);
         let is_ipv6 = header.family == AddressFamily::Inet6;
         let is_usual = is_usual && of_all && USUAL.contains(&(priority, table));
-        (!is_usual).then_some(LeftOut::Rule { is_ipv6, priority })
+        (!is_usual).then_some(Unsupported::Rule { is_ipv6, priority })
     }
 }
 
-/// What was left out: each rule once, and the first route of each kind.
+/// The unsupported features that were reported, or are to be: each rule once, and the first route of each kind.
 #[derive(Debug, Default)]
-pub(crate) struct Noted {
-    rules: BTreeSet<LeftOut>,
-    /// The kinds of routes that were noted.
+pub(crate) struct UnsupportedReport {
+    rules: BTreeSet<Unsupported>,
+    /// The kinds of routes that were added.
     kinds: [bool; 3],
-    new: Vec<LeftOut>,
+    new: Vec<Unsupported>,
 }
 
-impl Noted {
-    /// Notes an item, which may have been noted before.
-    pub(crate) fn note(&mut self, what: LeftOut) {
+impl UnsupportedReport {
+    /// Adds a feature, which may have been added before.
+    pub(crate) fn add(&mut self, what: Unsupported) {
         let kind = match &what {
-            LeftOut::Rule { .. } => {
+            Unsupported::Rule { .. } => {
                 if self.rules.len() < RULES && self.rules.insert(what.clone()) {
                     self.new.push(what);
                 }
                 return;
             }
-            LeftOut::InDefault(_) => 0,
-            LeftOut::OfService(_) => 1,
-            LeftOut::FromSources(_) => 2,
+            Unsupported::DefaultTableRoute(_) => 0,
+            Unsupported::TosRoute(_) => 1,
+            Unsupported::SourceSpecificRoute(_) => 2,
         };
         if !std::mem::replace(&mut self.kinds[kind], true) {
             self.new.push(what);
         }
     }
 
-    /// Returns the items that are new since the last call.
-    pub(crate) fn take(&mut self) -> Vec<LeftOut> {
+    /// Returns the features that are new since the last call.
+    pub(crate) fn take_new(&mut self) -> Vec<Unsupported> {
         std::mem::take(&mut self.new)
     }
 }
@@ -121,16 +121,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_of_route_is_told_once_and_of_many_rules_the_first() {
-        let mut noted = Noted::default();
+    fn the_first_route_of_a_kind_and_the_first_rules_are_reported_once() {
+        let mut report = UnsupportedReport::default();
         let prefix = |n: u8| IpNet::new([10, n, 0, 0].into(), 16).unwrap();
-        (0..9).for_each(|n| noted.note(LeftOut::OfService(prefix(n))));
-        noted.note(LeftOut::InDefault(prefix(1)));
-        assert_eq!(noted.take(), [LeftOut::OfService(prefix(0)), LeftOut::InDefault(prefix(1))]);
-        let rule = |priority| LeftOut::Rule { is_ipv6: false, priority };
-        (0..99).chain(0..99).for_each(|priority| noted.note(rule(priority)));
-        noted.note(LeftOut::OfService(prefix(9)));
-        assert_eq!(noted.take(), (0..16).map(rule).collect::<Vec<_>>());
-        assert_eq!(noted.take(), []);
+        (0..9).for_each(|n| report.add(Unsupported::TosRoute(prefix(n))));
+        report.add(Unsupported::DefaultTableRoute(prefix(1)));
+        assert_eq!(
+            report.take_new(),
+            [Unsupported::TosRoute(prefix(0)), Unsupported::DefaultTableRoute(prefix(1))]
+        );
+        let rule = |priority| Unsupported::Rule { is_ipv6: false, priority };
+        (0..99).chain(0..99).for_each(|priority| report.add(rule(priority)));
+        report.add(Unsupported::TosRoute(prefix(9)));
+        assert_eq!(report.take_new(), (0..16).map(rule).collect::<Vec<_>>());
+        assert_eq!(report.take_new(), []);
     }
 }

@@ -1,17 +1,17 @@
-//! The known state as lists, for people and tests.
+//! The follower's tables as lists, for people and tests.
 
-use crate::known::{Counters, Known};
+use crate::state::{FollowerCounters, FollowerState};
 use ipnet::IpNet;
 use netmem::wire::MacAddr;
-use netmem_router::route::{Link, Origin, RibRoute, Target, Via};
+use netmem_router::route::{Origin, Resolution, RibRoute, Target, Via};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Lists the state of a [`Follower`](crate::Follower). Usable from any thread while the follower runs.
+/// The tables of a [`Follower`](crate::Follower), as lists. Usable from any thread while the follower runs.
 #[derive(Debug, Clone)]
-pub struct Listing(pub(crate) Arc<Mutex<Known>>);
+pub struct FollowerTables(pub(crate) Arc<Mutex<FollowerState>>);
 
 /// A route, with fields named as by `ip route`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,47 +42,47 @@ pub struct NeighbourLine {
     pub mac: Option<MacAddr>,
 }
 
-impl Listing {
+impl FollowerTables {
     /// Lists the routes, by prefix and rank.
     ///
     /// # Cost
     /// The follower waits during the call. Workers do not.
     pub fn routes(&self) -> Vec<RouteLine> {
-        let known = self.known();
-        known.rib.routes().map(|route| line(&route, &known.names)).collect()
+        let state = self.state();
+        state.rib.routes().map(|route| line(&route, &state.names)).collect()
     }
 
-    /// Lists the routes of the first prefixes behind `prefix`, or of the first of all: so many prefixes that there are at
+    /// Lists the routes of the first prefixes after `prefix`, or of the first of all: so many prefixes that there are at
     /// least `routes` routes, or all. Each prefix has all its routes.
     ///
     /// # Cost
     /// The follower waits during the call, which is short if `routes` is small, however large the table.
-    pub fn routes_behind(&self, prefix: Option<IpNet>, routes: usize) -> Vec<RouteLine> {
-        let known = self.known();
-        let page = page(known.rib.routes_behind(prefix), routes, |route| route.prefix);
-        page.iter().map(|route| line(route, &known.names)).collect()
+    pub fn routes_after(&self, prefix: Option<IpNet>, routes: usize) -> Vec<RouteLine> {
+        let state = self.state();
+        let page = page(state.rib.routes_after(prefix), routes, |route| route.prefix);
+        page.iter().map(|route| line(route, &state.names)).collect()
     }
 
     /// Lists the neighbours whose state is known.
     pub fn neighbours(&self) -> Vec<NeighbourLine> {
-        self.neighbours_behind(None, usize::MAX)
+        self.neighbours_after(None, usize::MAX)
     }
 
-    /// Lists the neighbours at the first addresses behind `address`, or at the first of all, as
-    /// [`routes_behind`](Self::routes_behind) lists routes.
-    pub fn neighbours_behind(&self, address: Option<IpAddr>, neighbours: usize) -> Vec<NeighbourLine> {
-        let known = self.known();
-        let line = |(link, address, state)| {
-            let mac = if let Link::Known(mac) = state { Some(mac) } else { None };
-            NeighbourLine { address, dev: name(link, &known.names), mac }
+    /// Lists the neighbours at the first addresses after `address`, or at the first of all, as
+    /// [`routes_after`](Self::routes_after) lists routes.
+    pub fn neighbours_after(&self, address: Option<IpAddr>, neighbours: usize) -> Vec<NeighbourLine> {
+        let state = self.state();
+        let line = |(link, address, neighbour)| {
+            let mac = if let Resolution::Known(mac) = neighbour { Some(mac) } else { None };
+            NeighbourLine { address, dev: name(link, &state.names), mac }
         };
-        let all = known.rib.neighbours_behind(address);
+        let all = state.rib.neighbours_after(address);
         page(all, neighbours, |(_, address, _)| *address).into_iter().map(line).collect()
     }
 
     /// Returns the number of routes.
     pub fn len(&self) -> usize {
-        self.known().rib.len()
+        self.state().rib.len()
     }
 
     /// Returns true if there is no route.
@@ -91,11 +91,11 @@ impl Listing {
     }
 
     /// Returns the counters since the start.
-    pub fn counters(&self) -> Counters {
-        self.known().counters
+    pub fn counters(&self) -> FollowerCounters {
+        self.state().counters
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn state(&self) -> MutexGuard<'_, FollowerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,7 +115,7 @@ fn page<T, K: PartialEq>(items: impl Iterator<Item = T>, most: usize, key: impl 
 fn line(route: &RibRoute, names: &BTreeMap<u32, String>) -> RouteLine {
     let (kind, paths) = match &route.target {
         Target::Station { port, mac } => ("unicast", format!("port {port} mac {mac}")),
-        Target::Paths(ways) => ("unicast", paths(ways, names)),
+        Target::Paths(paths) => ("unicast", paths_text(paths, names)),
         Target::Local => ("local", String::new()),
         Target::Blackhole => ("blackhole", String::new()),
         Target::Unreachable => ("unreachable", String::new()),
@@ -123,25 +123,25 @@ fn line(route: &RibRoute, names: &BTreeMap<u32, String>) -> RouteLine {
         Target::Throw => ("throw", String::new()),
     };
     let table = match route.origin {
-        Origin::Given => "given",
+        Origin::Static => "given",
         Origin::Local => "local",
         Origin::Main => "main",
     };
     RouteLine { prefix: route.prefix.to_string(), table, metric: route.metric, kind, paths }
 }
 
-fn paths(ways: &[Via], names: &BTreeMap<u32, String>) -> String {
+fn paths_text(paths: &[Via], names: &BTreeMap<u32, String>) -> String {
     let mut text = String::new();
-    for way in ways {
+    for path in paths {
         if !text.is_empty() {
             text.push_str("; ");
         }
-        if let Some(address) = way.address {
+        if let Some(address) = path.address {
             // Writing to a String cannot fail.
             let _ = write!(text, "via {address} ");
         }
-        let _ = write!(text, "dev {} weight {}", name(way.link, names), way.weight);
-        if let Some(mtu) = way.mtu {
+        let _ = write!(text, "dev {} weight {}", name(path.link, names), path.weight);
+        if let Some(mtu) = path.mtu {
             let _ = write!(text, " mtu {mtu}");
         }
     }
@@ -156,39 +156,39 @@ fn name(link: u32, names: &BTreeMap<u32, String>) -> String {
 mod tests {
     use super::*;
 
-    fn listing() -> Listing {
-        let mut known = Known::default();
+    fn tables() -> FollowerTables {
+        let mut state = FollowerState::default();
         for (net, metrics) in [("10.0.0.0/8", 1), ("10.0.0.0/16", 3), ("11.0.0.0/8", 1), ("fd00::/16", 1)] {
             for metric in 0..metrics {
                 let (prefix, origin) = (net.parse().expect("a prefix"), Origin::Main);
                 let target = Target::Blackhole;
-                known.rib.insert(&RibRoute { prefix, origin, metric, target, distinguisher: 0 });
+                state.rib.insert(&RibRoute { prefix, origin, metric, target, distinguisher: 0 });
             }
         }
         for (link, last) in [(3, 1), (4, 1), (3, 2)] {
-            known.rib.set_neighbour(link, IpAddr::from([10, 0, 0, last]), Link::Silent);
+            state.rib.set_neighbour(link, IpAddr::from([10, 0, 0, last]), Resolution::Failed);
         }
-        Listing(Arc::new(Mutex::new(known)))
+        FollowerTables(Arc::new(Mutex::new(state)))
     }
 
     /// Seen: a full table was listed at once, and its follower waited for seconds.
     #[test]
-    fn pages_of_routes_and_neighbours_together_are_all_of_them_and_no_prefix_is_divided() {
-        let listing = listing();
+    fn the_pages_of_routes_and_neighbours_together_have_all_of_them_and_no_prefix_is_divided() {
+        let tables = tables();
         let (mut routes, mut pages) = (Vec::new(), Vec::new());
         loop {
             let after = routes.last().map(|last: &RouteLine| last.prefix.parse().expect("a prefix"));
-            let page = listing.routes_behind(after, 2);
+            let page = tables.routes_after(after, 2);
             pages.push(page.len());
             if page.is_empty() {
                 break;
             }
             routes.extend(page);
         }
-        assert_eq!((pages, &routes), (vec![4, 2, 0], &listing.routes()));
-        let first = listing.neighbours_behind(None, 1);
-        let second = listing.neighbours_behind(Some(first[0].address), 1);
+        assert_eq!((pages, &routes), (vec![4, 2, 0], &tables.routes()));
+        let first = tables.neighbours_after(None, 1);
+        let second = tables.neighbours_after(Some(first[0].address), 1);
         assert_eq!((first.len(), second.len()), (2, 1));
-        assert_eq!([first, second].concat(), listing.neighbours());
+        assert_eq!([first, second].concat(), tables.neighbours());
     }
 }

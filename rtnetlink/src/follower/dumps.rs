@@ -1,0 +1,267 @@
+//! Resync: asks for the whole state, and changes what differs.
+
+use super::withdrawals::without_paths_over;
+use super::{FollowError, Follower};
+use crate::addresses::LinkAddress;
+use crate::ipv6_routes;
+use crate::neighbours::Key;
+use crate::pending::PendingEvents;
+use crate::socket::{DumpKind, DumpReply, request_dump, request_dump_once};
+use crate::translate::{Event, LinkState, NO_LINK, NeighbourState};
+use netlink_packet_route::AddressFamily;
+use netmem_router::route::{Origin, Resolution, Rib, RibRoute};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
+
+#[cfg(test)]
+mod tests;
+
+/// Maximum number of datagrams of events that are read before the whole state is asked for, and after each dump of
+/// IPv6 routes.
+const BACKLOG: usize = 1 << 16;
+
+/// The kernel's answers.
+#[derive(Debug, Default)]
+struct Dumps {
+    links: Vec<Event>,
+    addresses: Vec<Event>,
+    neighbours: Vec<Event>,
+    /// Of both families.
+    routes: Vec<Event>,
+    rules: Vec<Event>,
+    /// No IPv6 route can be missing.
+    is_whole: bool,
+    unread: usize,
+    forged: usize,
+}
+
+impl Follower {
+    /// Asks for the whole state, and changes what differs.
+    ///
+    /// If IPv6 routes were removed during every dump, the answer may miss some that never changed
+    /// ([`ipv6_routes`]). The routes known before are then kept. Routes that an event reported as removed are not
+    /// kept, nor paths over links that are down or gone. The whole state is asked for again after the usual pause.
+    /// A route whose removal was not received is thus kept until a dump that no removal disturbs.
+    pub(super) fn resync(&mut self) -> Result<(), FollowError> {
+        let begun = Instant::now();
+        self.catch_up()?;
+        let mut pending = PendingEvents::default();
+        let dumps = match self.request_dumps(&mut pending) {
+            Ok(dumps) => dumps,
+            Err(error) => {
+                self.apply_events(pending);
+                return Err(error);
+            }
+        };
+        self.apply_dumps(dumps, pending, begun);
+        Ok(())
+    }
+
+    /// Applies the answers, to requests sent since `begun`, and the events received in that time.
+    fn apply_dumps(&mut self, dumps: Dumps, mut pending: PendingEvents, begun: Instant) {
+        let (is_whole, unread, forged) = (dumps.is_whole, dumps.unread, dumps.forged);
+        let before_loss = pending.take_before_loss();
+        self.apply_events(before_loss);
+        self.replace(dumps);
+        let mut state = self.state();
+        state.counters.resyncs += 1;
+        state.counters.unsettled += u64::from(!is_whole);
+        state.counters.unread += unread as u64;
+        state.counters.forged += forged as u64;
+        drop(state);
+        self.resync.settle(begun, Instant::now());
+        if !is_whole {
+            self.resync.request();
+        }
+        // In order, as if each event had just come. The last event about a route is right even if the answers are
+        // newer.
+        self.apply_events(pending);
+        self.publish();
+    }
+
+    /// Applies the events that are in the socket. Events beyond the limit are thrown away: they are older than the
+    /// answers will be.
+    fn catch_up(&mut self) -> Result<(), FollowError> {
+        let mut pending = PendingEvents::default();
+        let read = self.read_events(&mut pending, BACKLOG);
+        let is_drained = pending.is_drained;
+        self.apply_events(pending);
+        read?;
+        if is_drained {
+            return Ok(());
+        }
+        self.withdrawals.forget();
+        self.event_socket.discard().map_err(|why| match Errno::from_io_error(&why) {
+            Some(Errno::NOBUFS) => FollowError::Request { what: "news, which do not end", why },
+            _ => FollowError::Events(why),
+        })
+    }
+
+    /// Returns the kernel's answers. Events received in that time go to `pending`.
+    fn request_dumps(&mut self, pending: &mut PendingEvents) -> Result<Dumps, FollowError> {
+        let (mut unread, mut forged) = (0, 0);
+        let mut dumped = |what, kind| {
+            let answer = request_dump(kind).map_err(|why| FollowError::Request { what, why })?;
+            unread += answer.unread;
+            forged += answer.forged;
+            Ok(answer.events)
+        };
+        let links = dumped("links", DumpKind::Links)?;
+        let addresses = dumped("addresses", DumpKind::Addresses)?;
+        let mut neighbours = dumped("neighbours", DumpKind::Neighbours)?;
+        // Given up only if two dumps miss it: asked for a neighbour that it has, the kernel reports nothing, and the
+        // neighbour would count as silent.
+        if lacks_known_neighbour(&self.state().rib, &neighbours) {
+            neighbours.append(&mut dumped("neighbours", DumpKind::Neighbours)?);
+        }
+        let mut routes = dumped("IPv4 routes", DumpKind::Routes(AddressFamily::Inet))?;
+        let dump = || -> Result<DumpReply, FollowError> {
+            let kind = DumpKind::Routes(AddressFamily::Inet6);
+            request_dump_once(kind).map_err(|why| FollowError::Request { what: "IPv6 routes", why })
+        };
+        let mut of_ipv6 = ipv6_routes::dump_until_whole(dump, || self.read_between_dumps(pending))?;
+        routes.append(&mut of_ipv6.events);
+        // A kernel without policy routing rejects the request, and has no rules.
+        let rules =
+            [AddressFamily::Inet, AddressFamily::Inet6].map(|family| request_dump(DumpKind::Rules(family)));
+        let rules = rules.into_iter().flatten().flat_map(|answer| answer.events).collect();
+        unread += of_ipv6.unread;
+        forged += of_ipv6.forged;
+        Ok(Dumps {
+            links,
+            addresses,
+            neighbours,
+            routes,
+            rules,
+            is_whole: !of_ipv6.interrupted,
+            unread,
+            forged,
+        })
+    }
+
+    /// Reads events between dumps of routes, each of which may take seconds, and does what cannot wait for the last
+    /// dump: it asks for neighbours, and applies their events and those of links that went down or came up. All events
+    /// are applied again after the answers, some of which are older. Returns the same as [`read_events`](Follower::read_events).
+    fn read_between_dumps(&mut self, pending: &mut PendingEvents) -> Result<bool, FollowError> {
+        let first = pending.events.len();
+        let is_quiet = self.read_events(pending, BACKLOG)?;
+        self.apply_urgent(&mut pending.events[first..]);
+        // During the first resync no neighbour is known or wanted.
+        if !self.unresolved.is_empty() {
+            self.ask_for_neighbours();
+        }
+        self.publish();
+        Ok(is_quiet)
+    }
+
+    /// Applies what cannot wait of these events, which are applied again after the answers.
+    fn apply_urgent(&mut self, events: &mut [Event]) {
+        for event in events {
+            match event {
+                Event::Neighbour { link, address, state } => {
+                    self.neighbour((*link, *address), *state);
+                    // A failure ends the request for its neighbour. Later it must not end a newer one.
+                    if matches!(state, NeighbourState::Failed) {
+                        *state = NeighbourState::Unknown;
+                    }
+                }
+                Event::Link { index, state: LinkState::Down, .. } | Event::LinkGone(index) => {
+                    self.withdrawals.down(*index);
+                }
+                // Its routes of before stay until the answers: those of now are not known yet.
+                Event::Link { index, state, .. } => {
+                    self.withdrawals.up(*index);
+                    if *state == LinkState::Up {
+                        self.restore(*index, true);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.withdraw();
+    }
+
+    /// Replaces the known state by the answers.
+    fn replace(&mut self, dumps: Dumps) {
+        self.forget_except(&dumps.links, &dumps.neighbours);
+        dumps.links.into_iter().for_each(|event| self.apply_event(event));
+        let addresses = dumps.addresses.iter().filter_map(|event| match event {
+            Event::Address { link, net, state: Some(state) } => {
+                Some(LinkAddress { link: *link, net: *net, state: *state })
+            }
+            _ => None,
+        });
+        let changed = self.addresses.replace(addresses.collect());
+        self.addresses_changed(changed);
+        dumps.rules.into_iter().for_each(|event| self.apply_event(event));
+        let unsupported = &mut self.unsupported;
+        let links = &self.links;
+        // Since Linux 6.9 a dump may have routes that are about to be removed because their link is down.
+        let is_down = |link: u32| links.get(&link) == Some(&LinkState::Down);
+        let mut routes: Vec<_> = dumps
+            .routes
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Route(_, route) => without_paths_over(route, is_down),
+                Event::Unsupported(what) => {
+                    unsupported.add(what);
+                    None
+                }
+                _ => None,
+            })
+            .collect();
+        if !dumps.is_whole {
+            routes.extend(kept_ipv6_routes(&self.state().rib, &self.links));
+        }
+        self.withdrawals.replace(&routes);
+        self.state().rib.replace(routes);
+        self.own_changed = true;
+        dumps.neighbours.into_iter().for_each(|event| self.apply_event(event));
+    }
+
+    /// Forgets all links and neighbours except those in the answers.
+    fn forget_except(&mut self, links: &[Event], neighbours: &[Event]) {
+        let dumped = keys(neighbours);
+        let there = |index: &u32| {
+            links.iter().any(|event| matches!(event, Event::Link { index: its, .. } if its == index))
+        };
+        let state = self.state();
+        let links: Vec<_> = state.names.keys().copied().filter(|index| !there(index)).collect();
+        // The kernel has forgotten the lost ones already, and they are asked for again.
+        let is_gone = |key: &Key| !dumped.contains(key) && !self.requests.is_lost(key);
+        let gone: Vec<_> =
+            state.rib.neighbours().map(|(link, address, _)| (link, address)).filter(is_gone).collect();
+        drop(state);
+        links.into_iter().for_each(|index| self.apply_event(Event::LinkGone(index)));
+        gone.into_iter().for_each(|key| self.neighbour(key, NeighbourState::Unknown));
+    }
+}
+
+/// Returns the neighbours in an answer.
+fn keys(neighbours: &[Event]) -> HashSet<Key> {
+    let key = |event: &Event| match event {
+        Event::Neighbour { link, address, .. } => Some((*link, *address)),
+        _ => None,
+    };
+    neighbours.iter().filter_map(key).collect()
+}
+
+/// Returns true if the answer lacks a neighbour behind a port whose MAC address is known. The kernel has none any more,
+/// or passed over it: it dumps its table in pieces, and skips entries if others are removed between two pieces.
+fn lacks_known_neighbour(rib: &Rib, neighbours: &[Event]) -> bool {
+    let dumped = keys(neighbours);
+    rib.neighbours().any(|(link, address, its)| {
+        matches!(its, Resolution::Known(_)) && rib.port(link).is_some() && !dumped.contains(&(link, address))
+    })
+}
+
+/// Returns the known IPv6 routes of the kernel, without their paths over links that are down or gone. The kernel has no
+/// route that has no other path.
+pub(super) fn kept_ipv6_routes(rib: &Rib, links: &HashMap<u32, LinkState>) -> Vec<RibRoute> {
+    // An encapsulating path is on no link here.
+    let is_down =
+        |link: u32| link != NO_LINK && links.get(&link).is_none_or(|state| *state == LinkState::Down);
+    let of_ipv6 = |route: &RibRoute| route.origin != Origin::Static && route.prefix.addr().is_ipv6();
+    rib.routes().filter(of_ipv6).filter_map(|route| without_paths_over(route, is_down)).collect()
+}
