@@ -31,9 +31,6 @@ impl Interface {
 ///
 /// # Cost
 /// None: such packets take the cold path anyway.
-///
-/// # Cost
-/// None: what is not as usual is looked at in the cold half anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allow {
     /// Martians for whose checks RFC 1812 §5.3.7 allows a switch. These are IPv4 packets from and to this network

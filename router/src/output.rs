@@ -131,7 +131,7 @@ impl Output {
 
     /// Turns a payload into a datagram that is ready to be sent. All headers are written before the data of
     /// `frame`, with checksums. Returns the number of the egress port. If `from` has no address (`0.0.0.0:7`,
-    /// `[::]:7`), the source is an address of the link.
+    /// `[::]:7`), the source is [`OutputRoute::source`].
     ///
     /// # Errors
     /// [`OutputError`]. The frame is unchanged.
