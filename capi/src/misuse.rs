@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
 use crate::failure::{CHILD, Failure};
 use crate::report::{self, Limit, Origin};
-use crate::sites::{self, Site};
+use crate::sites::{self, Recorded, Site};
 use crate::stderr::WHOLE;
 use crate::table::{Bad, End};
 use crate::workers::Out;
@@ -234,7 +234,7 @@ fn history(what: &str, word: u64) -> String {
     }
     let Some(sites) = sites::of(word as u32) else { return String::new() };
     let said =
-        |what: &str, site: Site| site.text().map_or(String::new(), |site| format!("; {what} at {site}"));
+        |what: &str, site: Recorded| site.text().map_or(String::new(), |site| format!("; {what} at {site}"));
     said("last given out", sites.given()) + &said("last given back", sites.ended())
 }
 

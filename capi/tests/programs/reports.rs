@@ -1,7 +1,7 @@
 //! Where reports of misuse go, and that none of them waits.
 
 use super::run;
-use crate::prefix::scratch;
+use crate::prefix::{Compiler, compiled, scratch};
 use std::fs;
 
 fn holds(what: &str) {
@@ -34,4 +34,12 @@ fn a_function_of_the_program_is_passed_the_reports_and_descriptor_2_none() {
 #[test]
 fn of_many_misuses_some_are_reported_and_the_others_are_counted_in_these_reports() {
     holds("many");
+}
+
+/// Seen: the program crashed in netmem_pool_holders, which read the call site in the plug-in.
+#[test]
+fn the_call_sites_of_a_plug_in_are_known_after_it_was_unloaded() {
+    const PLUGIN: Compiler = Compiler { program: "gcc", flags: &["-std=gnu11", "-O2", "-fPIC", "-shared"] };
+    let plugin = compiled("tests/c/plugin.c", &PLUGIN);
+    assert_eq!(run("tests/c/unloaded.c", &[plugin.to_str().unwrap()]), "all as it should be\n");
 }
