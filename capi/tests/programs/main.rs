@@ -3,6 +3,7 @@
 mod capture;
 mod ends;
 mod examples;
+mod installed;
 mod options;
 mod prefix;
 mod remedies;
