@@ -8,7 +8,8 @@
  * call returns the handle. It ends when the thing is freed, sent, detached, or becomes something else: the handle is
  * invalid from then on, also after the same frame or object is allocated again. The generation in a handle has 25 bits,
  * so an old handle can be accepted again only after 2^25 later uses of the same frame or object.
- * A call that is given an invalid handle does nothing with it, counts the misuse (netmem_misuses) and fails.
+ * A call that is given an invalid handle does nothing with it, counts the misuse (netmem_misuses), reports it in a line
+ * (netmem_set_policy, netmem_set_report) and fails.
  *
  * RETURN VALUES
  * A call that returns int returns a number >= 0, or a negative errno. A call that returns a pointer returns NULL on
@@ -28,12 +29,19 @@
  *
  * THREADS
  * Only the thread to which a worker belongs may make calls with that worker, except for netmem_worker_enter. Any thread
- * may make the calls that take no worker, but only one thread at a time may use a raw frame.
+ * may make the calls that take no worker, but only one thread at a time may use a raw frame. A thread that ends leaves
+ * its workers (netmem_worker_leave).
+ * Do not leave a call by siglongjmp from a signal handler, by longjmp or an exception from the function of
+ * netmem_set_report, or by pthread_exit: the worker of that call refuses all calls (-EBUSY, from other threads -EPERM)
+ * until the process ends, and locks of the library may stay held. Set a flag in the handler and jump after the call.
+ * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a tap or
+ * pcap port contain cancellation points: disable cancellation (pthread_setcancelstate) around them. And asynchronous
+ * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled during any call.
  *
  * CALL SITES
  * Some calls are macros, defined at the end of this file. Each macro calls the function of the same name with the
  * suffix _at, and passes the call site ("FILE:LINE") as the last argument, for reports. From languages without these
- * macros, call the functions and pass NULL as the call site, or a string that stays as it is until the process ends.
+ * macros, call the functions and pass NULL as the call site, or a string that stays as it is during the call.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -43,8 +51,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the library does on misuse (netmem_set_policy): count it; also write a line to standard error; also abort the
- * process. */
+/* What the library does on misuse (netmem_set_policy): count it; also report it in a line (netmem_set_report), which
+ * goes to file descriptor 2 unless a function is set; also abort the process. */
 #define NETMEM_COUNT 0
 #define NETMEM_REPORT 1
 #define NETMEM_ABORT 2
@@ -260,7 +268,8 @@ typedef struct {
 
 /* Frames of a pool, or objects of a cache, that one call site allocated and that are not freed yet. */
 typedef struct {
-    /* The call site as "FILE:LINE". NULL if the allocating call was given no call site. */
+    /* The call site as "FILE:LINE", a copy that stays valid until the process ends. NULL if the allocating call
+     * was given no call site. */
     const char *site;
     /* Number of frames, or of objects. */
     uint64_t frames;
@@ -336,8 +345,8 @@ const char *netmem_version(void);
 const char *netmem_last_error(void);
 
 /* Sets what the library does on misuse, in addition to the refusal.
- * NETMEM_COUNT: count it. NETMEM_REPORT (the default): count it and write a line to standard error.
- * NETMEM_ABORT: count it, write the line and abort the process.
+ * NETMEM_COUNT: count it. NETMEM_REPORT (the default): count it and report it in a line (netmem_set_report).
+ * NETMEM_ABORT: count it, report it and abort the process.
  * Under each policy the refused call does nothing with the handle and returns a negative errno.
  * Returns 0, or -EINVAL if there is no such policy. */
 int netmem_set_policy(int policy);
@@ -345,9 +354,30 @@ int netmem_set_policy(int policy);
 /* Returns the current policy: NETMEM_COUNT, NETMEM_REPORT or NETMEM_ABORT. */
 int netmem_policy(void);
 
+/* Passes the lines of reports to a function of the program, together with `argument`. NULL for `report`
+ * selects the default: lines are written to file descriptor 2, whatever file that is at that time. A program
+ * that closes descriptor 2 or opens another file as 2 sets a function, or the policy NETMEM_COUNT.
+ * A line begins with "netmem: " and has no end of line. It is valid until the function returns. The thread
+ * whose call is reported calls the function. The library holds no lock meanwhile, but the worker of that call
+ * is in use. The function must return: neither longjmp nor an exception may leave it. Functions are called by
+ * several threads at once, and a thread may still call the function that was set before.
+ * A report never waits. Of each kind of misuse 16 reports are made at once, then one each second. Other
+ * reports are left out, as are those that descriptor 2 cannot take without waiting. So are, if a function is
+ * set, those of calls that the function itself, a signal handler or a child of fork(2) makes. The next report
+ * of the kind has their number. netmem_misuses counts all misuse.
+ * Returns 0, or -ENFILE if 64 different pairs of a function and an argument were set already. */
+int netmem_set_report(void (*report)(const char *line, void *argument),
+                      void *argument);
+
+/* Reports a line of the program, as the library reports misuse (netmem_set_report), but without a limit.
+ * `line` has no end of line.
+ * Returns 0, or -EAGAIN if nothing could take the line without waiting. */
+int netmem_report(const char *line);
+
 /* Starts (`on` not 0) or stops (`on` 0) tracing. While tracing is on, the library records the call site
  * where each frame, object, page, packet and shared frame is allocated, and the call site where its use
- * ends. Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
+ * ends. It copies their texts, at most 4096 different ones, so code that made calls may be unloaded
+ * (dlclose(3)). Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
  * was allocated again after tracing stopped is shown with the call site of its last traced allocation.
  * Returns 0. */
 int netmem_trace(int on);
@@ -389,7 +419,8 @@ int netmem_memory_close(netmem_memory memory,
 /* Opens a worker of a memory for the calling thread. Every call that moves frames takes a worker. Only the
  * thread to which the worker belongs may make such calls, so each thread that uses the library needs a
  * worker of its own.
- * Returns 0, or -ENFILE if the memory has no free worker or the process has 120 workers. */
+ * Returns 0, or -ENFILE if the memory has no free worker, the process has 120 workers, or there is no key for
+ * data of threads (pthread_key_create). */
 int netmem_worker_open(netmem_memory memory,
                        netmem_worker *worker);
 
@@ -399,7 +430,8 @@ int netmem_worker_open(netmem_memory memory,
 int netmem_worker_close(netmem_worker worker);
 
 /* Releases the worker from the calling thread, so that another thread can take it over with
- * netmem_worker_enter. A thread must leave or close its workers before it ends.
+ * netmem_worker_enter. When a thread ends, it leaves its workers, after the destructors of its data
+ * (pthread_key_create). A worker in whose call the thread ended stays unusable (-EPERM).
  * Returns 0. */
 int netmem_worker_leave(netmem_worker worker);
 

@@ -19,11 +19,14 @@
 #include <rte_mempool.h>
 #include <rte_telemetry.h>
 #include <rte_version.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
@@ -56,46 +59,53 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 struct cached {
     void **objects;
     size_t n;
-    /* False if rte_eal_cleanup has unmapped the caches. */
+    /* False if the caches cannot be read: rte_eal_cleanup has unmapped them, or there is no memory for a copy. */
     bool is_known;
 };
 
-static bool is_mapped(const void *at, size_t bytes)
+/* Waits of 10 ms for room in the file of the reports, for the whole process. */
+static atomic_int waits_left = 100;
+
+/* Reports a line where the library reports misuse. Called when mempools are made, freed and at the program's end, so it may wait a moment. */
+static __attribute__((format(printf, 1, 2))) void report(const char *format, ...)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t end = (uintptr_t)at + bytes;
-    unsigned char resident;
-    for (uintptr_t in = (uintptr_t)at & ~(page - 1); in < end; in += page)
-        if (mincore((void *)in, page, &resident) != 0)
-            return false;
-    return true;
+    const struct timespec moment = {0, 10000000};
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    while (netmem_report(line) == -EAGAIN && atomic_fetch_sub(&waits_left, 1) > 0)
+        nanosleep(&moment, NULL);
+}
+
+/* Reads memory of this process. Returns false, where a load would end the process: DPDK may have unmapped the memory. */
+static bool read_own(void *to, const void *from, size_t bytes)
+{
+    struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)from, bytes};
+    return bytes == 0 || process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)bytes;
 }
 
 static struct cached cached_of(const struct known *pool)
 {
-    struct cached cached = {NULL, 0, true};
+    struct cached cached = {NULL, 0, true}, unknown = {NULL, 0, false};
+    uint32_t len[RTE_MAX_LCORE];
+    size_t total = 0;
     if (!pool->caches)
         return cached;
-    if (!is_mapped(pool->caches, RTE_MAX_LCORE * sizeof *pool->caches)) {
-        cached.is_known = false;
-        return cached;
+    for (unsigned int lcore = 0; lcore < RTE_MAX_LCORE; lcore++) {
+        if (!read_own(&len[lcore], &pool->caches[lcore].len, sizeof *len))
+            return unknown;
+        len[lcore] = RTE_MIN(len[lcore], (uint32_t)RTE_DIM(pool->caches->objs));
+        total += len[lcore];
     }
-    for (int pass = 0; pass < 2; pass++) {
-        size_t n = 0;
-        for (unsigned int lcore = 0; lcore < RTE_MAX_LCORE; lcore++) {
-            const struct rte_mempool_cache *cache = &pool->caches[lcore];
-            uint32_t len = RTE_MIN(cache->len, (uint32_t)RTE_DIM(cache->objs));
-            for (uint32_t i = 0; i < len; i++, n++)
-                if (pass == 1 && n < cached.n)
-                    cached.objects[n] = cache->objs[i];
+    if (total > 0 && !(cached.objects = calloc(total, sizeof(void *))))
+        return unknown;
+    for (unsigned int lcore = 0; lcore < RTE_MAX_LCORE; cached.n += len[lcore++])
+        if (!read_own(cached.objects + cached.n, pool->caches[lcore].objs, len[lcore] * sizeof(void *))) {
+            free(cached.objects);
+            return unknown;
         }
-        if (pass == 1) {
-            cached.n = RTE_MIN(n, cached.n);
-        } else if (n > 0) {
-            cached.objects = calloc(n, sizeof(void *));
-            cached.n = cached.objects ? n : 0;
-        }
-    }
     return cached;
 }
 
@@ -104,7 +114,7 @@ static const char *or_unknown(const char *place)
     return place[0] ? place : "an unknown place (the mempool has a cache for each lcore)";
 }
 
-/* Reports the objects of a mempool by state. Writes to standard error, because DPDK's log may be closed. */
+/* Reports the objects of a mempool by state, not by DPDK's log, which may be closed. */
 static void say(const struct known *pool, const char *when)
 {
     netmem_stock_counts counts;
@@ -114,19 +124,18 @@ static void say(const struct known *pool, const char *when)
         free(cached.objects);
         return;
     }
-    fprintf(stderr,
-            "netmem: mempool %s %s: %" PRIu64 " objects: %" PRIu64 " free, %" PRIu64 " in caches, %" PRIu64 " out%s; %" PRIu64
-            " taken, %" PRIu64 " given back, %" PRIu64 " freed twice, %" PRIu64 " made up, %" PRIu64 " failed calls\n",
-            pool->name, when, counts.total, counts.free, counts.cached, counts.out,
-            cached.is_known ? "" : " or in caches, which DPDK has unmapped", counts.taken, counts.returned,
-            counts.freed_twice + counts.duplicated, counts.made_up, counts.failed);
+    report("netmem: mempool %s %s: %" PRIu64 " objects: %" PRIu64 " free, %" PRIu64 " in caches, %" PRIu64 " out%s; %" PRIu64
+           " taken, %" PRIu64 " given back, %" PRIu64 " freed twice, %" PRIu64 " made up, %" PRIu64 " failed calls",
+           pool->name, when, counts.total, counts.free, counts.cached, counts.out,
+           cached.is_known ? "" : " or in caches, which cannot be read", counts.taken, counts.returned,
+           counts.freed_twice + counts.duplicated, counts.made_up, counts.failed);
     if (counts.duplicated > 0)
-        fprintf(stderr, "netmem: mempool %s: %" PRIu64 " objects lie in caches of lcores, but are free or there twice: freed twice\n",
-                pool->name, counts.duplicated);
+        report("netmem: mempool %s: %" PRIu64 " objects lie in caches of lcores, but are free or there twice: freed twice", pool->name,
+               counts.duplicated);
     int n = cached.is_known ? netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS) : 0;
     for (int i = 0; i < n && i < HOLDERS; i++)
-        fprintf(stderr, "netmem: mempool %s: %" PRIu64 " objects are out that were taken at %s\n", pool->name,
-                holders[i].objects, or_unknown(holders[i].place));
+        report("netmem: mempool %s: %" PRIu64 " objects are out that were taken at %s", pool->name, holders[i].objects,
+               or_unknown(holders[i].place));
     free(cached.objects);
 }
 
@@ -162,7 +171,7 @@ static int alloc_stock(struct rte_mempool *mp)
         return -ENOMEM;
     int said = netmem_stock_open(&config, &pool->stock);
     if (said < 0) {
-        fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
+        report("netmem: mempool %s: %s", mp->name, netmem_last_error());
         free(pool);
         return said;
     }
@@ -175,7 +184,7 @@ static int alloc_stock(struct rte_mempool *mp)
     first = pool;
     listed_by = getpid();
     if (!is_registered && rte_mempool_event_callback_register(on_event, NULL) < 0)
-        fprintf(stderr, "netmem: what mempools hold at their end is not said: no callback\n");
+        report("netmem: what mempools hold at their end is not said: no callback");
     is_registered = true;
     pthread_mutex_unlock(&list_lock);
     return 0;
@@ -200,21 +209,41 @@ static const void *place(const struct rte_mempool *mp, const void *from)
     return mp->cache_size == 0 ? from : NULL;
 }
 
-/* Prints the backtrace of a misuse. It shows the caller if the compiler did not inline a DPDK function, in which the call site then lies. */
+/* Whether a backtrace is reported: 16 at once, then one each second, as the library reports misuse. */
+static bool may_say_calls(void)
+{
+    static _Atomic uint64_t whole_at;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    uint64_t now = (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000, before = whole_at, next;
+    do {
+        next = RTE_MAX(before, now) + 1000;
+        if (next > now + 16 * 1000)
+            return false;
+    } while (!atomic_compare_exchange_weak(&whole_at, &before, next));
+    return true;
+}
+
+/* Reports the backtrace of a misuse. It shows the caller if the compiler did not inline a DPDK function, in which the call site then lies.
+ * It never waits: the caller may be the dataplane. */
 static __attribute__((noinline)) void say_calls(const struct rte_mempool *mp)
 {
+    char line[RTE_MEMPOOL_NAMESIZE + 80];
     void *calls[CALLS];
     int n = backtrace(calls, CALLS);
-    fprintf(stderr, "netmem: mempool %s: the calls on the way there, the last one first:\n", mp->name);
+    char **names = backtrace_symbols(calls, n);
+    snprintf(line, sizeof line, "netmem: mempool %s: the calls on the way there, the last one first:", mp->name);
     /* Skips this function and the op. */
-    backtrace_symbols_fd(calls + 2, n > 2 ? n - 2 : 0, STDERR_FILENO);
+    for (int i = 2, said = netmem_report(line); names && said == 0 && i < n; i++)
+        said = netmem_report(names[i]);
+    free(names);
 }
 
 static int enqueue(struct rte_mempool *mp, void *const *objects, unsigned int n)
 {
     netmem_stock stock = {mp->pool_id};
     int said = netmem_stock_give(stock, objects, n, place(mp, __builtin_return_address(0)));
-    if (unlikely(said < 0) && mp->cache_size == 0 && netmem_policy() != NETMEM_COUNT)
+    if (unlikely(said < 0) && mp->cache_size == 0 && netmem_policy() != NETMEM_COUNT && may_say_calls())
         say_calls(mp);
     return said;
 }
@@ -248,7 +277,7 @@ static void take_in(struct rte_mempool *mp, void *argument, void *object, rte_io
     if (said >= 0) {
         placed->call(mp, placed->argument, object, iova);
     } else if (placed->refused++ == 0) {
-        fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
+        report("netmem: mempool %s: %s", mp->name, netmem_last_error());
     }
 }
 
@@ -262,7 +291,7 @@ static int populate(struct rte_mempool *mp, unsigned int at_most, void *memory, 
     struct placed placed = {.call = call, .argument = argument};
     int said = forget_freed(mp);
     if (said < 0) {
-        fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
+        report("netmem: mempool %s: %s", mp->name, netmem_last_error());
         return 0;
     }
     int n = rte_mempool_op_populate_helper(mp, 0, at_most, memory, iova, bytes, take_in, &placed);
@@ -360,6 +389,21 @@ static int tell_holders(const char *command, const char *parameters, struct rte_
 {
     (void)command, (void)parameters;
     return each(data, add_holders);
+}
+
+/* The policy for misuse, for a program that does not know the library. */
+RTE_INIT(netmem_read_policy)
+{
+    static const char *const names[] = {[NETMEM_COUNT] = "count", [NETMEM_REPORT] = "report", [NETMEM_ABORT] = "abort"};
+    const char *name = secure_getenv("NETMEM_POLICY");
+    if (!name)
+        return;
+    for (unsigned int policy = 0; policy < RTE_DIM(names); policy++)
+        if (strcmp(name, names[policy]) == 0) {
+            netmem_set_policy((int)policy);
+            return;
+        }
+    report("netmem: NETMEM_POLICY=%.100s is no policy and has no effect: give count, report or abort", name);
 }
 
 RTE_INIT(netmem_tell)

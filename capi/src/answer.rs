@@ -3,12 +3,12 @@
 use crate::errno::ENOTRECOVERABLE;
 use crate::failure::Failure;
 use crate::misuse::{self, Kind};
-use crate::process;
+use crate::process::{self, Uncancelled};
 use crate::sites::Site;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a call. Stops panics, and refuses the call in a child of the process.
+/// Runs a call. Stops panics, keeps pthread_cancel(3) from ending the thread within the call, and refuses the call in a child of the process.
 #[cold]
 pub fn answer(call: &str, work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
     if process::is_child() { misuse::refused_in_child(call) } else { contained(call, work) }
@@ -17,6 +17,7 @@ pub fn answer(call: &str, work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
 /// As [`answer`], for calls that a child may make too.
 #[cold]
 pub fn contained(call: &str, work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+    let _uncancelled = Uncancelled::begin();
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(number)) => number,
         Ok(Err(Failure { closed: Some((what, word)), .. })) => {

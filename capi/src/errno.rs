@@ -4,6 +4,7 @@ pub const EPERM: i32 = 1;
 pub const EIO: i32 = 5;
 pub const EBADF: i32 = 9;
 pub const ECHILD: i32 = 10;
+pub const EAGAIN: i32 = 11;
 pub const ENOMEM: i32 = 12;
 pub const EFAULT: i32 = 14;
 pub const EBUSY: i32 = 16;

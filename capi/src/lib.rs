@@ -9,7 +9,7 @@
 //!   they are.
 //! - `lanes.rs` has the ends of lanes between workers, and `lane_packets.rs` the packets in lanes.
 //! - `workers.rs` lets one thread at a time use a worker.
-//! - `misuse.rs` counts and reports refused handles. `answer.rs` turns what a slow call returns into its number.
+//! - `misuse.rs` counts and reports refused handles. `report.rs` passes the lines on. `answer.rs` turns what a slow call returns into its number.
 //! - `api/` has the functions of `netmem.h`, one file for each part of the header. They read their arguments and
 //!   call the library, and do nothing else.
 //!
@@ -39,10 +39,13 @@ mod pools;
 #[allow(unsafe_code)]
 mod process;
 mod registry;
+mod report;
 #[allow(unsafe_code)]
 mod sites;
 #[allow(unsafe_code)]
 mod slots;
+#[allow(unsafe_code)]
+mod stderr;
 mod stock;
 #[allow(unsafe_code)]
 mod table;

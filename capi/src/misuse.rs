@@ -3,23 +3,27 @@
 use crate::code::Code;
 use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
 use crate::failure::{CHILD, Failure};
-use crate::process;
-use crate::sites::{self, Site};
+use crate::report::{self, Limit, Origin};
+use crate::sites::{self, Recorded, Site};
+use crate::stderr::WHOLE;
 use crate::table::{Bad, End};
 use crate::workers::Out;
-use std::io::Write;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Count misuse. The call returns an error.
 pub const COUNT: u32 = 0;
-/// Also write a line to standard error.
+/// Also report it in a line.
 pub const REPORT: u32 = 1;
 /// Also abort the process after the line.
 pub const ABORT: u32 = 2;
 
 static POLICY: AtomicU32 = AtomicU32::new(REPORT);
 static COUNTS: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
+static LIMITS: [Limit; KINDS.len()] = [const { Limit::new() }; KINDS.len()];
+/// Bytes of a signal handler's line: its stack may be small.
+const SHORT: usize = 256;
 
 /// The kinds of misuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,24 +155,13 @@ pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32
 }
 
 /// Counts and reports a call from a signal handler, as the policy says. The call that it interrupted may be in the
-/// middle of the allocator or of standard error, so this takes no memory and no lock, and the thread's last message stays.
+/// middle of the allocator or of a report, so this takes no memory and no lock, and the thread's last message stays.
 #[cold]
 fn reentered(call: &str) -> i32 {
     let kind = Kind::Reentered as usize;
     COUNTS[kind].fetch_add(1, Relaxed);
-    let ((name, errno, why), policy) = (KINDS[kind], policy());
-    if policy != COUNT {
-        let (mut line, mut len) = ([0; 256], 0);
-        for part in ["netmem: ", call, ": ", name, ": ", why, "\n"] {
-            let n = part.len().min(line.len() - len);
-            line[len..len + n].copy_from_slice(&part.as_bytes()[..n]);
-            len += n;
-        }
-        process::write_to_stderr(&line[..len]);
-    }
-    if policy == ABORT {
-        std::process::abort();
-    }
+    let (name, errno, why) = KINDS[kind];
+    said::<SHORT>(Kind::Reentered, format_args!("{call}: {name}: {why}"), Origin::Handler);
     -errno
 }
 
@@ -219,15 +212,19 @@ fn counted((kind, why): (Kind, &str), call: &str, what: &str, history: &str) -> 
     COUNTS[kind as usize].fetch_add(1, Relaxed);
     let (name, errno, _) = KINDS[kind as usize];
     let text = format!("{call}: {name}: {what}: {why}{history}");
-    let policy = policy();
+    said::<WHOLE>(kind, format_args!("{text}"), Origin::Call);
+    Failure::new(errno, text).keep()
+}
+
+/// Reports misuse, and aborts the process, as the policy says.
+fn said<const N: usize>(kind: Kind, text: fmt::Arguments, from: Origin) {
+    let (policy, (name, ..)) = (policy(), KINDS[kind as usize]);
     if policy != COUNT {
-        // Standard error may be closed. The misuse is counted all the same.
-        let _ = writeln!(std::io::stderr(), "netmem: {text}");
+        report::misuse::<N>(&LIMITS[kind as usize], name, text, policy == ABORT, from);
     }
     if policy == ABORT {
         std::process::abort();
     }
-    Failure::new(errno, text).keep()
 }
 
 /// The text about where the last use began and ended, as far as tracing recorded it.
@@ -237,7 +234,7 @@ fn history(what: &str, word: u64) -> String {
     }
     let Some(sites) = sites::of(word as u32) else { return String::new() };
     let said =
-        |what: &str, site: Site| site.text().map_or(String::new(), |site| format!("; {what} at {site}"));
+        |what: &str, site: Recorded| site.text().map_or(String::new(), |site| format!("; {what} at {site}"));
     said("last given out", sites.given()) + &said("last given back", sites.ended())
 }
 

@@ -1,12 +1,13 @@
-//! This process: whether it is a child (fork(2)) of the process that began to use the library, and its standard error for
-//! a signal handler.
+//! This process: whether it is a child (fork(2)) of the process that began to use the library, its clock, and whether its
+//! threads can be cancelled.
 //!
 //! One word lies in a page that the kernel clears in a child (`MADV_WIPEONFORK`, Linux 4.14). The entries of workers
 //! lie in such a page too.
 //!
 //! Unsafe code: the advice to the kernel, which changes no byte of this process (a child reads zeros, which are valid in
-//! every page that is given here), and write(2).
+//! every page that is given here), and calls of the C library that write to one place each.
 
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::Ordering::Relaxed;
@@ -68,13 +69,49 @@ pub fn is_child() -> bool {
     BEGUN.load(Relaxed) && HERE.parent.load(Relaxed) == 0
 }
 
-/// Writes to standard error by one call of write(2). It takes no lock and no memory, so a signal handler may call it
-/// whatever it interrupted.
-pub fn write_to_stderr(bytes: &[u8]) {
-    unsafe extern "C" {
-        fn write(descriptor: i32, bytes: *const u8, count: usize) -> isize;
+/// Keeps pthread_cancel(3) from ending the calling thread until it is dropped: a thread that ends within a call would
+/// unwind through Rust, which aborts the process.
+pub struct Uncancelled {
+    before: c_int,
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+impl Uncancelled {
+    /// Begins it. A signal handler may call this too.
+    pub fn begin() -> Uncancelled {
+        const DISABLE: c_int = 1;
+        let mut before = 0;
+        // SAFETY: one place, which the call writes.
+        let _ = unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+        Uncancelled { before }
     }
-    // SAFETY: the bytes are readable, and the call writes to no memory of this process. If the descriptor is closed or
-    // full, the line is lost.
-    let _ = unsafe { write(2, bytes.as_ptr(), bytes.len()) };
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut ignored = 0;
+        // SAFETY: as in `begin`. With deferred cancellation (the default), this ends no thread.
+        let _ = unsafe { pthread_setcancelstate(self.before, &mut ignored) };
+    }
+}
+
+/// Nanoseconds of the system's monotonic clock. A signal handler may call this too.
+pub fn monotonic_ns() -> u64 {
+    #[repr(C)]
+    struct Time {
+        seconds: i64,
+        nanoseconds: i64,
+    }
+    unsafe extern "C" {
+        fn clock_gettime(clock: c_int, time: *mut Time) -> c_int;
+    }
+    const MONOTONIC: c_int = 1;
+    let mut now = Time { seconds: 0, nanoseconds: 0 };
+    // SAFETY: one place, which the call writes.
+    let _ = unsafe { clock_gettime(MONOTONIC, &mut now) };
+    // Neither is negative: the clock begins at boot.
+    now.seconds as u64 * 1_000_000_000 + now.nanoseconds as u64
 }

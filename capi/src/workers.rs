@@ -11,8 +11,9 @@
 //! # Soundness
 //! A call follows `state` only between the two stores of [`Inside`], and only if the number of its own thread stood in
 //! `thread`. A thread puts its number there itself ([`open`], [`enter_thread`]), by compare-and-exchange where another
-//! thread may try at the same time. Two living threads have different numbers. A thread that ended outside of any call
-//! may leave its number to a later thread, which then is the only thread of that worker all the same.
+//! thread may try at the same time. Two living threads have different numbers. A thread that ends leaves its workers
+//! ([`leave_all`]), so a later thread that gets the same number has none of them. A worker in whose call its thread ended,
+//! or which a call left by a jump (longjmp(3)), stays marked as busy for ever.
 
 use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM};
 use crate::failure::{CHILD, Failure};
@@ -218,12 +219,29 @@ pub fn begin() -> Result<(), Failure> {
     if process::begin(&PAGE_OF_ALL) { Ok(()) } else { Err(Failure::new(ECHILD, CHILD)) }
 }
 
+/// Makes the calling thread leave its workers when it ends.
+fn leave_at_end() -> Result<(), Failure> {
+    let text = "the process has no key for data of threads: delete one (pthread_key_delete(3))";
+    if thread::at_end(leave_all) { Ok(()) } else { Err(Failure::new(ENFILE, text)) }
+}
+
+/// Releases the workers of the calling thread, which ends.
+fn leave_all() {
+    let here = thread::here();
+    for entry in &PAGE_OF_ALL.entries {
+        // Release: pairs with the Acquire in `enter_thread`. The next thread sees everything that this thread did.
+        // An error: it belongs to another thread, or this one ended within a call.
+        let _ = entry.thread.compare_exchange(here, NOBODY, Release, Relaxed);
+    }
+}
+
 /// Opens a worker of this memory for the calling thread. Returns its handle.
 ///
 /// # Errors
 /// The process or the memory has no free worker.
 #[cold]
 pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
+    leave_at_end()?;
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let free = PAGE_OF_ALL.entries[..WORKERS].iter().position(|entry| entry.word.load(Relaxed) == 0);
     let place = free.ok_or_else(|| {
@@ -326,8 +344,9 @@ pub fn enter_thread(word: u64) -> Result<(), Failure> {
     let Some(entry) = found(word) else {
         return Err(Failure::closed("worker", word));
     };
+    leave_at_end()?;
     let here = thread::here();
-    // Acquire: pairs with the Release in `leave_thread`.
+    // Acquire: pairs with the Release in `leave_thread` and `leave_all`.
     let entered = entry.thread.compare_exchange(NOBODY, here, Acquire, Relaxed);
     match entered {
         Err(other) if other != here => Err(Failure::new(

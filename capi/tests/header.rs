@@ -16,7 +16,8 @@ const HEAD: &str = "\
  * call returns the handle. It ends when the thing is freed, sent, detached, or becomes something else: the handle is
  * invalid from then on, also after the same frame or object is allocated again. The generation in a handle has 25 bits,
  * so an old handle can be accepted again only after 2^25 later uses of the same frame or object.
- * A call that is given an invalid handle does nothing with it, counts the misuse (netmem_misuses) and fails.
+ * A call that is given an invalid handle does nothing with it, counts the misuse (netmem_misuses), reports it in a line
+ * (netmem_set_policy, netmem_set_report) and fails.
  *
  * RETURN VALUES
  * A call that returns int returns a number >= 0, or a negative errno. A call that returns a pointer returns NULL on
@@ -36,18 +37,25 @@ const HEAD: &str = "\
  *
  * THREADS
  * Only the thread to which a worker belongs may make calls with that worker, except for netmem_worker_enter. Any thread
- * may make the calls that take no worker, but only one thread at a time may use a raw frame.
+ * may make the calls that take no worker, but only one thread at a time may use a raw frame. A thread that ends leaves
+ * its workers (netmem_worker_leave).
+ * Do not leave a call by siglongjmp from a signal handler, by longjmp or an exception from the function of
+ * netmem_set_report, or by pthread_exit: the worker of that call refuses all calls (-EBUSY, from other threads -EPERM)
+ * until the process ends, and locks of the library may stay held. Set a flag in the handler and jump after the call.
+ * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a tap or
+ * pcap port contain cancellation points: disable cancellation (pthread_setcancelstate) around them. And asynchronous
+ * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled during any call.
  *
  * CALL SITES
  * Some calls are macros, defined at the end of this file. Each macro calls the function of the same name with the
  * suffix _at, and passes the call site (\"FILE:LINE\") as the last argument, for reports. From languages without these
- * macros, call the functions and pass NULL as the call site, or a string that stays as it is until the process ends.
+ * macros, call the functions and pass NULL as the call site, or a string that stays as it is during the call.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */";
 
 const CONSTANTS: &str = "\
-/* What the library does on misuse (netmem_set_policy): count it; also write a line to standard error; also abort the
- * process. */
+/* What the library does on misuse (netmem_set_policy): count it; also report it in a line (netmem_set_report), which
+ * goes to file descriptor 2 unless a function is set; also abort the process. */
 #define NETMEM_COUNT 0
 #define NETMEM_REPORT 1
 #define NETMEM_ABORT 2

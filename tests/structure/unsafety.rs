@@ -56,6 +56,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "capi::src::process",
     "capi::src::sites",
     "capi::src::slots",
+    "capi::src::stderr",
     "capi::src::table",
     "capi::src::thread",
     "capi::src::workers",

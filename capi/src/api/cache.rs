@@ -57,7 +57,7 @@ pub unsafe extern "C" fn netmem_cache_open(
 /// Returns 0, or -EBUSY if objects of the cache are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_cache_close(cache: netmem_cache) -> c_int {
-    close(cache.word)
+    close("netmem_cache_close", cache.word)
 }
 
 /// Opens a set of size classes, which allocate any number of bytes up to 4 MiB, as malloc(3) does. All
@@ -87,11 +87,11 @@ pub unsafe extern "C" fn netmem_sizes_open(
 /// Returns 0, or -EBUSY if bytes of it are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
-    close(sizes.word)
+    close("netmem_sizes_close", sizes.word)
 }
 
-fn close(word: u64) -> c_int {
-    answer("netmem_sizes_close", || {
+fn close(call: &str, word: u64) -> c_int {
+    answer(call, || {
         CACHES.close(word, |_| match objects::out_of(word) {
             0 => Ok(()),
             out => Err(Failure::new(EBUSY, format!("{out} objects of the cache are out: free them first"))),

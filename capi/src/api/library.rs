@@ -1,10 +1,11 @@
 //! Version, errors, misuse and tracing of the library as a whole.
 
-use super::types::{list, netmem_count};
-use crate::answer::contained;
+use super::types::{list, netmem_count, string};
+use crate::answer::{answer, contained};
+use crate::errno::EAGAIN;
 use crate::failure::{self, Failure};
-use crate::{misuse, sites};
-use std::ffi::{c_char, c_int};
+use crate::{misuse, report, sites};
+use std::ffi::{c_char, c_int, c_void};
 
 /// Returns the version of the library, such as "0.1.0".
 #[unsafe(no_mangle)]
@@ -21,8 +22,8 @@ pub extern "C" fn netmem_last_error() -> *const c_char {
 }
 
 /// Sets what the library does on misuse, in addition to the refusal.
-/// NETMEM_COUNT: count it. NETMEM_REPORT (the default): count it and write a line to standard error.
-/// NETMEM_ABORT: count it, write the line and abort the process.
+/// NETMEM_COUNT: count it. NETMEM_REPORT (the default): count it and report it in a line (netmem_set_report).
+/// NETMEM_ABORT: count it, report it and abort the process.
 /// Under each policy the refused call does nothing with the handle and returns a negative errno.
 /// Returns 0, or -EINVAL if there is no such policy.
 #[unsafe(no_mangle)]
@@ -43,9 +44,49 @@ pub extern "C" fn netmem_policy() -> c_int {
     misuse::policy() as c_int
 }
 
+/// Passes the lines of reports to a function of the program, together with `argument`. NULL for `report`
+/// selects the default: lines are written to file descriptor 2, whatever file that is at that time. A program
+/// that closes descriptor 2 or opens another file as 2 sets a function, or the policy NETMEM_COUNT.
+/// A line begins with "netmem: " and has no end of line. It is valid until the function returns. The thread
+/// whose call is reported calls the function. The library holds no lock meanwhile, but the worker of that call
+/// is in use. The function must return: neither longjmp nor an exception may leave it. Functions are called by
+/// several threads at once, and a thread may still call the function that was set before.
+/// A report never waits. Of each kind of misuse 16 reports are made at once, then one each second. Other
+/// reports are left out, as are those that descriptor 2 cannot take without waiting. So are, if a function is
+/// set, those of calls that the function itself, a signal handler or a child of fork(2) makes. The next report
+/// of the kind has their number. netmem_misuses counts all misuse.
+/// Returns 0, or -ENFILE if 64 different pairs of a function and an argument were set already.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_set_report(
+    report: Option<extern "C" fn(line: *const c_char, argument: *mut c_void)>,
+    argument: *mut c_void,
+) -> c_int {
+    answer("netmem_set_report", || report::set(report, argument).map(|()| 0))
+}
+
+/// Reports a line of the program, as the library reports misuse (netmem_set_report), but without a limit.
+/// `line` has no end of line.
+/// Returns 0, or -EAGAIN if nothing could take the line without waiting.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_report(line: *const c_char) -> c_int {
+    contained("netmem_report", || {
+        // SAFETY: the promise of C.
+        let line = unsafe { string("line", line) }?.ok_or_else(|| Failure::null("line"))?;
+        if report::line(format_args!("{line}")) {
+            Ok(0)
+        } else {
+            Err(Failure::new(EAGAIN, "the line was left out: nothing could take it without waiting"))
+        }
+    })
+}
+
 /// Starts (`on` not 0) or stops (`on` 0) tracing. While tracing is on, the library records the call site
 /// where each frame, object, page, packet and shared frame is allocated, and the call site where its use
-/// ends. Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
+/// ends. It copies their texts, at most 4096 different ones, so code that made calls may be unloaded
+/// (dlclose(3)). Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
 /// was allocated again after tracing stopped is shown with the call site of its last traced allocation.
 /// Returns 0.
 #[unsafe(no_mangle)]

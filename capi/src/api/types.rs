@@ -254,7 +254,8 @@ pub struct netmem_ledger {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_holder {
-    /// The call site as "FILE:LINE". NULL if the allocating call was given no call site.
+    /// The call site as "FILE:LINE", a copy that stays valid until the process ends. NULL if the allocating call
+    /// was given no call site.
     pub site: *const c_char,
     /// Number of frames, or of objects.
     pub frames: u64,

@@ -12,7 +12,8 @@ use std::ffi::c_int;
 /// Opens a worker of a memory for the calling thread. Every call that moves frames takes a worker. Only the
 /// thread to which the worker belongs may make such calls, so each thread that uses the library needs a
 /// worker of its own.
-/// Returns 0, or -ENFILE if the memory has no free worker or the process has 120 workers.
+/// Returns 0, or -ENFILE if the memory has no free worker, the process has 120 workers, or there is no key for
+/// data of threads (pthread_key_create).
 ///
 /// # Safety
 /// See the module.
@@ -38,7 +39,8 @@ pub extern "C" fn netmem_worker_close(worker: netmem_worker) -> c_int {
 }
 
 /// Releases the worker from the calling thread, so that another thread can take it over with
-/// netmem_worker_enter. A thread must leave or close its workers before it ends.
+/// netmem_worker_enter. When a thread ends, it leaves its workers, after the destructors of its data
+/// (pthread_key_create). A worker in whose call the thread ended stays unusable (-EPERM).
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_leave(worker: netmem_worker) -> c_int {

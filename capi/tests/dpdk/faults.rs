@@ -4,6 +4,7 @@ use crate::prefix::{Compiler, command, good, linked, output, said};
 use crate::{Dpdk, dpdk};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Output;
 
 /// With names for the functions that reports are to name. DPDK's headers are not for -Wpedantic.
 const COMPILER: Compiler = Compiler { program: "gcc", flags: &["-std=gnu11", "-O2", "-g", "-rdynamic"] };
@@ -15,12 +16,18 @@ pub fn built(source: &str) -> PathBuf {
     linked(source, &COMPILER, flags.split_whitespace())
 }
 
-/// What the program says with so many places in each lcore's cache.
-fn run(dpdk: &Dpdk, cache: &str, freed: bool) -> String {
+/// What the program does with so many places in each lcore's cache; `how` it ends, and the policy of the environment.
+fn ended(dpdk: &Dpdk, cache: &str, how: &str, policy: Option<&str>) -> Output {
     let (mut program, folder) = dpdk.program(built("tests/dpdk/planted.c"));
-    program.args(["--", cache]).args(freed.then_some("freed"));
+    program.args(["--", cache, how]).envs(policy.map(|policy| ("NETMEM_POLICY", policy)));
     let out = output(&mut program);
     let _ = fs::remove_dir_all(folder);
+    out
+}
+
+/// What the program says, which must succeed.
+fn run(dpdk: &Dpdk, cache: &str, how: &str) -> String {
+    let out = ended(dpdk, cache, how, None);
     assert!(out.status.success(), "{}", said(&out));
     said(&out)
 }
@@ -33,8 +40,8 @@ pub fn lines<'a>(said: &'a str, what: &str) -> Vec<&'a str> {
 #[test]
 fn without_caches_a_double_free_and_a_leak_are_named_where_they_were_made() {
     let Some(dpdk) = dpdk("dpdk-test") else { return };
-    for freed in [false, true] {
-        let said = run(&dpdk, "0", freed);
+    for how in ["left", "freed"] {
+        let said = run(&dpdk, "0", how);
         let [double] = lines(&said, ": freed_twice: ")[..] else { panic!("{said}") };
         let (call, before) = double.split_once("; last given back at ").unwrap_or_default();
         assert!(call.contains(" at ") && call.contains("+0x"), "{said}");
@@ -51,8 +58,8 @@ fn without_caches_a_double_free_and_a_leak_are_named_where_they_were_made() {
 #[test]
 fn with_caches_both_are_found_at_a_flush_without_a_place() {
     let Some(dpdk) = dpdk("dpdk-test") else { return };
-    for freed in [false, true] {
-        let said = run(&dpdk, "256", freed);
+    for how in ["left", "freed"] {
+        let said = run(&dpdk, "256", how);
         let [double] = lines(&said, ": freed_twice: ")[..] else { panic!("{said}") };
         assert!(
             double.contains("netmem_stock_give: freed_twice: object") && !double.contains(" at "),
@@ -61,4 +68,41 @@ fn with_caches_both_are_found_at_a_flush_without_a_place() {
         let [leak] = lines(&said, " objects are out ")[..] else { panic!("{said}") };
         assert!(leak.contains("planted: 7 objects") && leak.contains("an unknown place"), "{said}");
     }
+}
+
+/// Seen: the program crashed at its end, since mincore(2) knows pages that cannot be read.
+#[test]
+fn caches_that_cannot_be_read_at_the_programs_end_are_said_to_be_so() {
+    let Some(dpdk) = dpdk("dpdk-test") else { return };
+    let said = run(&dpdk, "256", "unreadable");
+    let [end] = lines(&said, "planted at the program's end")[..] else { panic!("{said}") };
+    assert!(end.contains(" or in caches, which cannot be read;") && end.contains(" 0 in caches"), "{said}");
+}
+
+/// Seen: each of any number of misuses wrote a line and a backtrace.
+#[test]
+fn of_many_double_frees_some_are_reported_with_their_calls_and_all_are_counted() {
+    let Some(dpdk) = dpdk("dpdk-test") else { return };
+    let said = run(&dpdk, "0", "many");
+    for what in [": freed_twice: ", "the calls on the way there"] {
+        assert!((16..300).contains(&lines(&said, what).len()), "{said}");
+    }
+    assert!(said.contains("; further reports of freed_twice: one each second"), "{said}");
+    assert!(lines(&said, "planted at the program's end")[0].contains(" 300 freed twice"), "{said}");
+}
+
+/// Seen: a program that was not compiled again could not choose the policy.
+#[test]
+fn the_policy_for_misuse_can_be_given_in_the_environment() {
+    let Some(dpdk) = dpdk("dpdk-test") else { return };
+    let with = |policy| ended(&dpdk, "0", "left", Some(policy));
+    let counted = with("count");
+    assert!(counted.status.success() && lines(&said(&counted), ": freed_twice: ").is_empty());
+    assert!(said(&counted).contains(" 1 freed twice"), "{}", said(&counted));
+    let aborted = with("abort");
+    assert!(!aborted.status.success() && !said(&aborted).contains("done\n"), "{}", said(&aborted));
+    assert_eq!(lines(&said(&aborted), ": freed_twice: ").len(), 1, "{}", said(&aborted));
+    let unknown = with("silent");
+    assert!(unknown.status.success() && said(&unknown).contains("NETMEM_POLICY=silent is no policy"));
+    assert_eq!(lines(&said(&unknown), ": freed_twice: ").len(), 1, "{}", said(&unknown));
 }

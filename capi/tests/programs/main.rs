@@ -1,10 +1,13 @@
 //! Programs in C, C++ and Python against the installed library, as users write them.
 
 mod capture;
+mod ends;
 mod examples;
+mod installed;
 mod options;
 mod prefix;
 mod remedies;
+mod reports;
 #[path = "../../../tests/testbed/mod.rs"]
 #[allow(dead_code)]
 mod testbed;
@@ -117,7 +120,7 @@ fn a_lane_hands_packets_over_whole_and_in_order_and_every_kind_of_misuse_of_one_
     }
 }
 
-/// Seen: the refusal took the lock of standard error, which the interrupted report held, and the process aborted.
+/// Seen: the refusal took the lock of Rust's standard error, which the interrupted report held, and the process aborted.
 #[test]
 fn a_signal_handler_that_interrupts_a_report_is_refused_and_waits_for_no_lock() {
     assert_eq!(run("tests/c/signal.c", &[]), "all as it should be\n");

@@ -23,21 +23,21 @@ pub fn prefix() -> &'static Path {
         let prefix = scratch().join("prefix");
         // A prefix of an earlier run has its files.
         let _ = fs::remove_dir_all(&prefix);
-        make("install", &prefix);
+        make(&["all", "install"], &prefix);
         prefix
     })
 }
 
-/// Makes a goal of the Makefile below a prefix.
-pub fn make(goal: &str, prefix: &Path) {
+/// Makes goals of the Makefile below a prefix, one after another. They may be followed by variables. What make says.
+pub fn make(goals: &[&str], prefix: &Path) -> String {
     let target = scratch().parent().expect("the target folder").to_owned();
     let mut make = Command::new("make");
-    make.arg("-C").arg(folder()).arg(goal).arg(format!("PREFIX={}", prefix.display()));
+    make.arg("-C").arg(folder()).args(goals).arg(format!("PREFIX={}", prefix.display()));
     // What cargo tells its tests is not for the cargo within.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG")) {
         make.env_remove(name);
     }
-    good(make.env("CARGO_TARGET_DIR", target).env_remove("RUSTFLAGS"));
+    good(make.env("CARGO_TARGET_DIR", target).env_remove("RUSTFLAGS"))
 }
 
 /// A command, with the library to be found.
