@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// The number of requests of one user that are answered at once, and of lines that are printed. After that one in each
 /// [`INTERVAL`]. With `@NAME`, any process of the network namespace may ask.
-const AT_ONCE: u32 = 8;
+const AT_ONCE: u32 = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often users ask, and how many lines are printed about it.
@@ -92,8 +92,9 @@ fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest, limits: &mut Li
     // The number that no user has, if the kernel does not say.
     let user = request.user().unwrap_or(u32::MAX);
     if !limits.may_ask(user, Instant::now()) {
-        let reason =
-            format!("user {user} has asked more than {AT_ONCE} times within some seconds: ask again later");
+        let reason = format!(
+            "user {user} has asked more than {AT_ONCE} times within some seconds: ask again in a second"
+        );
         limits.say(Level::Warning, reason.clone());
         return request.refuse(&reason);
     }
