@@ -151,7 +151,7 @@ fn a_trace_that_has_reached_its_limit_says_so_once_and_the_run_succeeds() {
             lines,
             out.status.code(),
             packets(&fs::read(&trace).unwrap()).len(),
-            ports_of(&object(&out), 0, "trace_lost"),
+            ports_of(&serde_json::from_str(&stdout(&out)).expect("a summary"), 0, "trace_lost"),
         )
     };
     let (lines, code, written, lost) = said(3);
