@@ -225,6 +225,31 @@ fn every_scrape_of_workers_that_share_packets_adds_up() {
     run.end();
 }
 
+/// Seen: a pool whose frames are lent to a peer was in no family of the ledger, so that no alert saw it.
+#[test]
+fn the_ledger_of_a_pool_that_is_lent_is_scraped_too() {
+    let folder = Folder::new("metrics-lent");
+    let socket = folder.path("socket");
+    let mut peer = start(&format!("sink --seconds 600 --port memif:{},role=server", socket.display()));
+    let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
+    let run = Run::start(
+        "lent",
+        &format!(
+            "--seconds 600 --mode cross-connect --port memif:{},lend=yes,peer=any --port pcap:in={},speed=recorded,loop=0",
+            socket.display(),
+            input.display()
+        ),
+    );
+    within_a_minute(|| run.scrape().contains("\nnetmem_pool_balanced{pool=\"lent0\"} 1\n"));
+    let page = run.scrape();
+    for family in ["netmem_pool_frames", "netmem_pool_size_frames", "netmem_pool_age_seconds"] {
+        assert!(page.contains(&format!("\n{family}{{pool=\"lent0\"")), "{page}");
+    }
+    run.end();
+    peer.kill().expect("it runs");
+    peer.wait().expect("it ends");
+}
+
 #[test]
 fn scrapes_stay_exact_while_a_local_queue_frees_frames() {
     let run = Run::start("held", "--seconds 600 --mode pass --local-queue 100");
@@ -334,6 +359,29 @@ fn hostile_scrapers_cost_little_and_stop_nothing() {
     run.end();
 }
 
+/// Found in a review: while eight connections sent nothing, every scrape was answered by 503.
+#[test]
+fn a_scrape_is_answered_in_the_place_of_a_silent_connection() {
+    let run = Run::start("silent", "--seconds 600");
+    // If this machine stands still for two seconds, the silent ones have been sent away by themselves: then once more.
+    let has_made_room = || {
+        let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(&run.path).expect("it listens")).collect();
+        within_a_minute(|| {
+            let mut stream = UnixStream::connect(&run.path).expect("it listens");
+            let (_, mut said) = (stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n"), String::new());
+            let _ = stream.read_to_string(&mut said);
+            said.starts_with("HTTP/1.1 200 OK")
+        });
+        let said = |mut stream: UnixStream| {
+            let mut said = String::new();
+            stream.read_to_string(&mut said).map_or(String::new(), |_| said)
+        };
+        silent.into_iter().map(said).any(|said| said.contains("503") && said.contains("no request has come"))
+    };
+    assert!((0..20).any(|_| has_made_room()));
+    run.end();
+}
+
 #[test]
 fn only_this_machine_may_scrape_by_default() {
     let refusal = |words: &str| {
@@ -413,4 +461,22 @@ fn the_alerts_are_valid_rules_over_scraped_names() {
         let out = Command::new("promtool").args(["check", "rules"]).arg(&rules).output().expect("it starts");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
+}
+
+/// Seen: no alert was raised while every packet was dropped as too long for a frame.
+#[test]
+fn the_alert_about_lost_packets_names_each_counter_that_the_library_counts_as_dropped() {
+    let read = |path: &str| {
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).expect("a file")
+    };
+    let source = read("src/port/counters.rs");
+    let (_, body) = source.split_once("pub fn rx_drops(&self) -> u64 {").expect("the sum");
+    let (body, _) = body.split_once('}').expect("its end");
+    let names: Vec<&str> =
+        body.split("self.").skip(1).filter_map(|part| Some(part.split_once(".get()")?.0)).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    let wanted = format!("netmem_port_events_total{{event=~\"{}\"}}", names.join("|"));
+    assert!(read("docs/prometheus/netmem.rules.yml").contains(&wanted), "{wanted}");
+    let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    assert!(read("cli/src/stat.rs").contains(&format!("[{quoted}]")), "{quoted}");
 }

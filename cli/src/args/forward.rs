@@ -102,7 +102,8 @@ pub struct ForwardArgs {
     ///
     /// You can put a wrapper and a slash before any of these ports. fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ does this to a share P of the received frames, or to every N-th frame if P is 1/N.
-    /// trace:[file=FILE][,format=json|pcap][,bytes=N][,limit=N]/ writes down the packets that pass.
+    /// trace:[file=FILE][,format=json|pcap][,bytes=N][,limit=N]/ writes down the packets that pass: without
+    /// FILE to standard error, in json the first N bytes of each (default 64), and at most N packets (default 1000000; 0 for all).
     #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, help_heading = PORTS)]
     pub port: Vec<PortSpec>,
 
@@ -265,8 +266,8 @@ pub struct ForwardArgs {
     /// Make the changes of netmem doctor --fix for this run, and undo them at the end.
     ///
     /// If netmem is killed, the broker undoes the changes. Each change is written to the journal FILE before it is made. If the
-    /// broker is killed too, netmem doctor --undo --journal FILE undoes them. A FILE that already has changes is refused. If one
-    /// change cannot be made, all are undone and nothing is forwarded.
+    /// broker is killed too, netmem doctor --undo --journal FILE undoes them. A FILE that already has changes, or belongs to another
+    /// run, is refused. If one change cannot be made, all are undone and nothing is forwarded.
     #[arg(long, value_name = "FILE", conflicts_with = "check", hide_short_help = true, help_heading = RUN)]
     pub fix: Option<PathBuf>,
 

@@ -73,6 +73,9 @@ pub struct PacketArgs {
 
     /// Mirror sent frames: keep read-only clones of the newest N per worker, 1 to 1048576. A frame returns to its pool when its
     /// clone is freed too.
+    ///
+    /// It is for tests and measurements of frames that are shared: nothing shows the clones, and only the summary at the end counts
+    /// them. To look at packets during a run, use trace: in --port, or --record.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RETENTION_MAX), allow_negative_numbers = true)]
     pub mirror: Option<usize>,
 }

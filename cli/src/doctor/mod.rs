@@ -5,6 +5,7 @@ mod qualify;
 mod report;
 
 use crate::args::{DoctorArgs, ForwardArgs, forward_with};
+use crate::control::client::printable;
 use crate::failure::Failure;
 use crate::forward;
 use crate::output;
@@ -94,13 +95,21 @@ fn undo(journal: &Journal) -> Result<(), Failure> {
     for change in &undone.done {
         output::print(&format!("undone: {change}\n"))?;
     }
-    if undone.done.is_empty() && undone.failed.is_empty() {
+    for change in &undone.gone {
+        output::print(&format!("nothing left to undo, because the interface is gone: {change}\n"))?;
+    }
+    if undone.done.is_empty() && undone.gone.is_empty() && undone.failed.is_empty() {
         output::print("nothing to undo\n")?;
     }
+    let file = journal.path().display();
     let failed: Vec<_> = undone
         .failed
         .iter()
-        .map(|(change, error)| format!("{change}: {error}; it stays in the journal"))
+        .map(|(change, error)| {
+            format!(
+                "{change}: {error}; it stays in the journal: try again, or undo it yourself and remove {file}"
+            )
+        })
         .collect();
     if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
 }
@@ -108,8 +117,9 @@ fn undo(journal: &Journal) -> Result<(), Failure> {
 fn saved(file: &Path) -> Result<Host, Failure> {
     let failed = |why: String| Failure::Input(format!("--from {}: {why}", file.display()));
     let bytes = fs::read(file).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| failed(format!("not a file that netmem doctor --save wrote: {error}")))
+    serde_json::from_slice(&bytes).map_err(|error| {
+        failed(format!("not a file that netmem doctor --save wrote: {}", printable(&error.to_string())))
+    })
 }
 
 fn save(host: &Host, file: &Path) -> Result<(), Failure> {

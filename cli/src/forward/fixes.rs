@@ -29,16 +29,18 @@ impl Fixes {
     /// Makes every change that does not need the operator's decision. Each is written to the journal first.
     ///
     /// # Errors
-    /// [`Failure::Input`] if the journal has changes already or cannot be written, or if a change was not made. The
-    /// host is unchanged then.
+    /// [`Failure::Input`] if the journal has changes already, is used by another process or cannot be written, or if a change
+    /// was not made. The host is unchanged then.
     pub fn make(wanted: &Wanted, file: &Path) -> Result<Fixes, Failure> {
         let fixes = Fixes { journal: Journal::at(file), changes: Mutex::default() };
+        // Until the run and its broker have ended: no other process undoes its changes.
+        fixes.journal.lock().map_err(Failure::input)?;
         let earlier = fixes.journal.changes().map_err(Failure::input)?.len();
         if earlier > 0 {
             let name = file.display();
             return Err(Failure::Input(format!(
-                "--fix {name}: {earlier} changes of a run that was killed or has not ended are there: undo them with \
-                 netmem doctor --undo --journal {name}, or give another file"
+                "--fix {name}: {earlier} changes of a run that was killed are there: undo them with \
+                 netmem doctor --undo --journal {name}, or give another file; if you have undone them yourself, remove it"
             )));
         }
         for change in findings(&Host::read(wanted), wanted).into_iter().filter_map(|finding| finding.change) {
@@ -49,6 +51,9 @@ impl Fixes {
             }
             log::say(Level::Info, format_args!("netmem: changed for this run: {change}"));
             fixes.changes().push(change);
+        }
+        if fixes.changes().is_empty() {
+            fixes.journal.unlock();
         }
         Ok(fixes)
     }
@@ -66,6 +71,11 @@ impl Fixes {
         }
         let failed: Vec<String> = match self.journal.undo_these(&mut changes) {
             Ok(undone) => {
+                for change in &undone.gone {
+                    let line =
+                        format_args!("netmem: nothing left to undo, because the interface is gone: {change}");
+                    log::say(Level::Warning, line);
+                }
                 undone.failed.into_iter().map(|(change, error)| format!("{change}: {error}")).collect()
             }
             Err(error) => vec![error.to_string()],

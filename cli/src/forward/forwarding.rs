@@ -2,6 +2,7 @@
 
 use super::cuts::Attendant;
 use super::phases::{Phases, Status};
+use super::report::state;
 use netmem::forward::Forwarder;
 use netmem::sync::Worker;
 use std::thread;
@@ -30,9 +31,9 @@ pub fn forward(
     let (mut attendant, retires) = (attendant, (number != HEIR).then(|| Retires(phases)));
     loop {
         forwarder.run(w, phases.status_request_flag(number));
-        let states = forwarder.ports().map(|port| port.state()).collect();
+        let states = forwarder.ports().map(state).collect();
         let rx_posted = forwarder.ports().map(|port| port.rx_posted()).collect();
-        let complaints = forwarder.ports().map(|port| port.complaint()).collect();
+        let complaints = forwarder.ports().map(|port| port.complaint().or_else(|| port.notice())).collect();
         let status = Status { states, rx_posted, complaints, is_over: forwarder.is_over() };
         if phases.report_status(number, status) {
             break;
