@@ -1,6 +1,7 @@
 //! The result of a call: a number, or a negative errno with a line of text that the thread keeps.
 
 use crate::errno::{EFAULT, EINVAL, ESTALE};
+use crate::process;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 
@@ -72,14 +73,22 @@ thread_local! {
     static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Returns the text of the last failure of this thread. It is valid until the next failure.
+/// Returns the text of the last failure of this thread, or that about the child in a child. It is valid until the next
+/// failure.
 pub fn last() -> *const c_char {
+    if process::is_child() {
+        return CHILD_TEXT.as_ptr();
+    }
     let text = LAST.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
     text.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
 /// The message for a child of fork(2).
-pub const CHILD: &str = "this process is a child of the one that opened netmem: a child has none of its parent's handles (fork(2))";
+pub const CHILD: &str = match CHILD_TEXT.to_str() {
+    Ok(text) => text,
+    Err(_) => "",
+};
+const CHILD_TEXT: &CStr = c"this process is a child of the one that opened netmem: a child has none of its parent's handles (fork(2))";
 
 /// Returns the text of a C string that is UTF-8.
 pub fn text<'a>(what: &str, text: &'a CStr) -> Result<&'a str, Failure> {

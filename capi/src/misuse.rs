@@ -22,7 +22,7 @@ pub const ABORT: u32 = 2;
 static POLICY: AtomicU32 = AtomicU32::new(REPORT);
 static COUNTS: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
 static LIMITS: [Limit; KINDS.len()] = [const { Limit::new() }; KINDS.len()];
-/// Bytes of a signal handler's line: its stack may be small.
+/// Bytes of a line of [`refused_simply`]: the stack of a signal handler may be small.
 const SHORT: usize = 256;
 
 /// The kinds of misuse.
@@ -142,8 +142,8 @@ pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
 #[cold]
 #[inline(never)]
 pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32 {
-    if kind == Kind::Reentered {
-        return reentered(call);
+    if matches!(kind, Kind::Reentered | Kind::Child) {
+        return refused_simply(kind, call);
     }
     let at = site.text().map_or(String::new(), |site| format!(" at {site}"));
     counted(
@@ -154,21 +154,21 @@ pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32
     )
 }
 
-/// Counts and reports a call from a signal handler, as the policy says. The call that it interrupted may be in the
-/// middle of the allocator or of a report, so this takes no memory and no lock, and the thread's last message stays.
+/// Counts and reports a call from a signal handler or a child, as the policy says. The call that a handler interrupted, and
+/// the thread that was lost in a child, may be in the middle of the allocator or of a report. So this takes no memory and no
+/// lock, and the thread's last message stays.
 #[cold]
-fn reentered(call: &str) -> i32 {
-    let kind = Kind::Reentered as usize;
-    COUNTS[kind].fetch_add(1, Relaxed);
-    let (name, errno, why) = KINDS[kind];
-    said::<SHORT>(Kind::Reentered, format_args!("{call}: {name}: {why}"), Origin::Handler);
+fn refused_simply(kind: Kind, call: &str) -> i32 {
+    COUNTS[kind as usize].fetch_add(1, Relaxed);
+    let (name, errno, why) = KINDS[kind as usize];
+    said::<SHORT>(kind, format_args!("{call}: {name}: {why}"), Origin::Handler);
     -errno
 }
 
 /// As [`refused`], for a call in a child of the process, whatever it is given.
 #[cold]
 pub fn refused_in_child(call: &str) -> i32 {
-    counted((Kind::Child, CHILD), call, "fork(2)", "")
+    refused_simply(Kind::Child, call)
 }
 
 /// As [`refused`], for an object of a stock. The stock knows where the object was given back before.

@@ -95,7 +95,7 @@ impl Limit {
 pub enum Origin {
     /// A call that may run code of the program.
     Call,
-    /// A call that a signal handler made.
+    /// A call that a signal handler or a child made.
     Handler,
 }
 

@@ -14,7 +14,8 @@ pub extern "C" fn netmem_version() -> *const c_char {
 }
 
 /// Returns one line of text about the last failed call of the calling thread, or "" if no call has failed.
-/// The text is valid until the next call of this thread fails.
+/// The text is valid until the next call of this thread fails. In a child of fork(2) it is the reason why calls
+/// are refused there.
 /// If a call refused several handles, the text and the errno are those of the first of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_last_error() -> *const c_char {

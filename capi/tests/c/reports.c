@@ -47,12 +47,12 @@ static void child(void)
     pthread_t other;
     CHECK(dup2(open("/dev/null", O_WRONLY), 2) == 2);
     CHECK(pthread_create(&other, NULL, reports_all_the_time, NULL) == 0);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 100; i++) {
         int status;
         pid_t pid = fork();
         if (pid == 0) {
             alarm(LIMIT / 2);
-            _exit(frees_again() == -ECHILD && netmem_report("a line") == 0 ? 0 : 1);
+            _exit(frees_again() == -ECHILD && strstr(netmem_last_error(), "child") && netmem_report("a line") == 0 ? 0 : 1);
         }
         CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
@@ -72,6 +72,7 @@ static void hears(const char *line, void *to)
 {
     struct heard *heard = to;
     const char *number = strstr(line, "; ");
+    CHECK(line);
     heard->lines++;
     snprintf(last, sizeof last, "%s", line);
     heard->is_named = strncmp(line, "netmem: ", 8) == 0 && strstr(line, "reports.c:") != NULL && !strchr(line, '\n');

@@ -1,7 +1,7 @@
 //! Where reports of misuse go, and that none of them waits.
 
 use super::run;
-use crate::prefix::{Compiler, compiled, scratch};
+use crate::prefix::{Compiler, command, compiled, good, scratch};
 use std::fs;
 
 fn holds(what: &str) {
@@ -12,6 +12,15 @@ fn holds(what: &str) {
 #[test]
 fn a_refused_call_in_a_child_that_was_forked_during_a_report_returns() {
     holds("child");
+}
+
+/// The allocator of the address sanitizer keeps its lock over fork(2), as other allocators may. Seen: a child waited for it.
+#[test]
+fn a_refused_call_in_a_child_takes_no_memory() {
+    const ASAN: Compiler =
+        Compiler { program: "gcc", flags: &["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined"] };
+    let said = good(command(compiled("tests/c/reports.c", &ASAN)).arg("child"));
+    assert_eq!(said, "child: as it should be\n");
 }
 
 /// Seen: the thread stopped at its 656th misuse and never went on.
