@@ -2,6 +2,9 @@
 
 mod forms;
 
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -37,7 +40,7 @@ pub enum Change {
 #[non_exhaustive]
 pub enum ChangeError {
     /// The kernel rejected the value.
-    #[error("{path}: {error}: are you root?")]
+    #[error("{path}: {error}: {}", remedy(.error))]
     Setting {
         /// The setting's file.
         path: PathBuf,
@@ -97,6 +100,26 @@ impl Change {
             }
             Change::Run { command, .. } => run(command),
         }
+    }
+
+    /// Returns true if the change was not made because its interface is gone.
+    pub(crate) fn is_gone(&self, error: &ChangeError) -> bool {
+        let Some(interface) = forms::interface(self) else { return false };
+        match error {
+            ChangeError::Setting { error, .. } => error.kind() == io::ErrorKind::NotFound,
+            // Its name may be an alternative one, as the programs take it.
+            _ => socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+                .is_ok_and(|socket| name_to_index(socket, &interface) == Err(Errno::NODEV)),
+        }
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "run it as root",
+        io::ErrorKind::NotFound => "this kernel, network namespace or interface has no such setting",
+        io::ErrorKind::ReadOnlyFilesystem => "run it where /proc/sys can be written",
+        _ => "the kernel does not take this value now",
     }
 }
 
