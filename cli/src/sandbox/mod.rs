@@ -63,7 +63,15 @@ pub struct SandboxPlan {
 impl SandboxPlan {
     /// Returns the plan of a run with these ports that listens on no socket of its own and does not change the
     /// host.
-    pub fn of_ports(ports: &[PortSpec], args: &SandboxArgs) -> SandboxPlan {
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for a user without a sandbox.
+    pub fn of_ports(ports: &[PortSpec], args: &SandboxArgs) -> Result<SandboxPlan, Failure> {
+        if args.no_sandbox && args.user.is_some() {
+            return Err(Failure::input(
+                "--user with --no-sandbox: without the sandbox the user does not change; leave one of them out",
+            ));
+        }
         let met = |role: Role| {
             let path = move |port: &PortSpec| match &port.device {
                 DeviceSpec::Memif { path, config } if config.role == role => Some(path.clone()),
@@ -78,7 +86,7 @@ impl SandboxPlan {
             }
             _ => None,
         };
-        SandboxPlan {
+        Ok(SandboxPlan {
             on: !args.no_sandbox,
             user: args.user,
             interfaces: ports.iter().filter_map(interface).collect(),
@@ -87,7 +95,7 @@ impl SandboxPlan {
             made: met(Role::Server),
             undoes: false,
             locks_again: ports.iter().any(|port| matches!(port.device, DeviceSpec::Xdp(_))),
-        }
+        })
     }
 }
 

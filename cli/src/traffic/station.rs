@@ -88,7 +88,7 @@ impl Station {
         check(specs, receives)?;
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
-        let plan = SandboxPlan::of_ports(specs, &args.sandbox);
+        let plan = SandboxPlan::of_ports(specs, &args.sandbox)?;
         let broker = sandbox::start(&plan, || Ok(()))?;
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(no_core(core, &error)))?;
