@@ -330,7 +330,8 @@ fn watch(
     let (begun, mut service) = (Instant::now(), Service::of_environment());
     let mut looked = begun;
     service.ready();
-    let look = if plan.ends_by_itself() { TICK } else { LOOK }.min(plan.watchdog.unwrap_or(LOOK));
+    let look = if plan.ends_by_itself() { TICK } else { LOOK };
+    let look = look.min(plan.watchdog.unwrap_or(LOOK)).min(service.patience().unwrap_or(LOOK));
     while !stop.load(Relaxed) && alive() && !phases.is_sending_over() && !phases.is_over() {
         let elapsed = begun.elapsed();
         let left = plan.time.map_or(TICK, |time| time.saturating_sub(elapsed));
@@ -341,7 +342,7 @@ fn watch(
         live.tick(&phases.states());
         live.complain(phases.complaints());
         watchdog.look(phases).iter().for_each(|line| live.say(Level::Warning, line));
-        if !watchdog.has_stalled() {
+        if !service.patience().is_some_and(|patience| watchdog.has_stalled(patience)) {
             service.alive();
         }
         reload_if_asked(reload.as_mut(), &service, live);
