@@ -125,7 +125,8 @@ pub fn start(
         neighbour: Box::new(neighbour),
         undo: Box::new(undo),
     };
-    let begin = || become_broker(side);
+    // With all privileges it must not serve. The run then ends, as if the broker had been killed.
+    let begin = || become_broker(side).inspect_err(warn).is_ok();
     // Its lines are printed already.
     let end = || drop((setup.undo)());
     let broker = broker::start(&setup, begin, end).map_err(|error| match error {
@@ -199,22 +200,24 @@ fn check_alone() -> Result<(), Failure> {
     }
 }
 
-/// Drops all privileges but a broker's, for a process that opens sockets and programs for others. Prints a line if
-/// that fails.
-pub fn enter_as_broker() {
-    become_broker(Side::Broker);
+/// Drops all privileges but a broker's, for a process that opens sockets and programs for others.
+///
+/// # Errors
+/// [`Failure::Input`] if others are left.
+pub fn enter_as_broker() -> Result<(), Failure> {
+    become_broker(Side::Broker)
 }
 
-/// Keeps the capabilities and system calls of a broker. Prints a line if others are left.
-fn become_broker(side: Side) {
+/// Keeps the capabilities and system calls of a broker.
+///
+/// # Errors
+/// [`Failure::Input`] if others are left.
+fn become_broker(side: Side) -> Result<(), Failure> {
     // Before Linux 5.11 maps count as locked memory.
     let _ = privileges::raise_lock_limit();
     let kept = privileges::give_up(Kept::OfBroker, None);
     let kept = kept.map_err(|errno| failed("give up capabilities", &errno));
-    let entered = kept.and_then(|()| filters::compiled(side)).and_then(|filter| filters::apply(&filter));
-    if let Err(failure) = entered {
-        warn(&failure);
-    }
+    kept.and_then(|()| filters::compiled(side)).and_then(|filter| filters::apply(&filter))
 }
 
 fn warn(failure: &Failure) {
