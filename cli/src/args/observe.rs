@@ -36,7 +36,7 @@ pub struct StatArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub struct StatArgs {
 /// or the file cannot be read, nothing changes: the exit code is 2, and one line gives the reason.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -70,7 +70,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, default_value = "1")]
     pub interval: f64,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -92,7 +92,7 @@ pub struct SetArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }

@@ -143,7 +143,7 @@ pub struct RecordArgs {
     #[arg(long)]
     pub follow: bool,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
