@@ -27,7 +27,7 @@ pub struct RecorderArgs {
 
     /// Write the recording to FILE at SIGUSR1, as pcapng with each packet's verdict and a comment.
     ///
-    /// The next recording replaces FILE as a whole. It is written to FILE.part first.
+    /// The next recording replaces FILE as a whole. It is written to FILE.part first. Without this option SIGUSR1 only prints a line.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub record_to: Option<PathBuf>,
 

@@ -231,6 +231,7 @@ pub mod tests {
             idle: Idle::Spin,
             steer: None,
             source,
+            queues: Vec::new(),
             mode,
             packets,
             hold,

@@ -1,6 +1,7 @@
 //! SIGHUP and `netmem reload`: reads the configuration again, and changes everything that can change during a run.
 //! COLD.
 
+use super::interfaces::Interfaces;
 use super::plan::{Plan, Source};
 use super::routing::GivenRoutes;
 use crate::args;
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 /// The time that `netmem reload` waits for the thread that reloads.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The line about SIGHUP to a run without a configuration.
+const NO_CONFIG: &str = "SIGHUP: there is no configuration to read again: start netmem with --config FILE";
 
 /// The result of a reload. An error is one line.
 type Answer = Result<(), String>;
@@ -71,7 +75,13 @@ impl Reload {
 
     /// Reads the configuration again and answers `callers`. Returns the line for the log.
     pub fn reload(&mut self, callers: &[Sender<Answer>]) -> (Level, String) {
-        let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
+        if self.plan.config.is_none() {
+            return (Level::Warning, NO_CONFIG.to_owned());
+        }
+        // An interface may be away, or have another number of queues by now.
+        let interfaces = Interfaces::OfRun(&self.plan.queues);
+        let plan = args::forward_again().and_then(|args| Plan::on(&args, interfaces));
+        let done = plan.and_then(|plan| self.change(plan));
         let refused =
             |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));
         let done = done.map_err(refused);

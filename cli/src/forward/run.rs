@@ -13,7 +13,7 @@ use super::network::{Ended, Network, Traveled};
 use super::own_addresses::Followed;
 use super::phases::{Outlook, Phases};
 use super::plan::Plan;
-use super::recorder::RecordWriter;
+use super::recorder::RecordFile;
 use super::reload::Reload;
 use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, dropped};
 use super::routing::Following;
@@ -68,8 +68,7 @@ type Beside<'a> = (
 );
 
 /// The parts that are informed during the run, and those that are watched.
-type Told<'a> =
-    (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut Option<RecordWriter>);
+type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut RecordFile);
 
 /// The end of a run: the flag of a signal, and the function to call before the process ends without a stuck worker.
 type End<'a> = (&'a AtomicBool, &'a dyn Fn());
@@ -92,7 +91,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
         following,
         mut reload,
         control,
-        mut writer,
+        mut record_file,
         outlook,
         scraped,
         copies: _,
@@ -101,7 +100,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
-    let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
+    let told = (&mut live, &mut own, &mut links, &mut reload, &mut record_file);
     let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
     let ran = threads(&mut setups, ended, beside, told, plan, end)?;
     say_no_more(live, (reload, control, scraped));
@@ -324,7 +323,7 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (watchdog, (live, own, links, reload, writer)): (&mut Watchdog, Told<'_>),
+    (watchdog, (live, own, links, reload, record_file)): (&mut Watchdog, Told<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
@@ -346,8 +345,7 @@ fn watch(
             service.alive();
         }
         reload_if_asked(reload.as_mut(), &service, live);
-        let written = writer.as_mut().and_then(RecordWriter::look);
-        written.iter().for_each(|(level, line)| live.say(*level, line));
+        record_file.look().iter().for_each(|(level, line)| live.say(*level, line));
         if looked.elapsed() >= look {
             looked = Instant::now();
             phases.ask_to_look_up();
@@ -356,11 +354,10 @@ fn watch(
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
-    let written = writer.as_mut().and_then(RecordWriter::finish);
-    written.iter().for_each(|(level, line)| live.say(*level, line));
+    service.stopping();
+    record_file.finish().iter().for_each(|(level, line)| live.say(*level, line));
     // The final check, which a short run would not have made otherwise.
     links.look().iter().for_each(|(level, line)| live.say(*level, line));
-    service.stopping();
     phases.stop_sending();
     while !phases.is_alone() && !phases.is_sending_over() {
         thread::yield_now();

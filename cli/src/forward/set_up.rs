@@ -13,7 +13,7 @@ use super::packet_registry;
 use super::phases::Outlook;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
-use super::recorder::{self, RecordWriter};
+use super::recorder::{self, RecordFile};
 use super::registry::registry;
 use super::reload::{self, Reload, Requests};
 use super::routing::{self, Following, GivenRoutes};
@@ -59,12 +59,12 @@ pub struct Dataplane {
     pub steering: Option<SteeringControl>,
     /// The follower of the kernel's routes, or None if routes are given.
     pub following: Option<Following>,
-    /// The reload of the configuration, or None without a configuration file.
+    /// The reload of the configuration, or None if SIGHUP does not ask for one.
     pub reload: Option<Reload>,
     /// The control socket, if requested.
     pub control: Option<Server>,
-    /// The writer of the flight recorder's file, if there is to be one.
-    pub writer: Option<RecordWriter>,
+    /// The flight recorder's file.
+    pub record_file: RecordFile,
     /// The states of ports, for the control socket.
     pub outlook: Outlook,
     /// The metrics, if requested.
@@ -107,7 +107,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     }
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan, times.as_ref())).transpose()?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
-    let (recordings, writer) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
+    let (recordings, record_file) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
     let ((caller, requests), outlook) = (reload::requests(), Outlook::default());
     let listen = |socket| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
@@ -139,7 +139,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         reload,
         control,
         outlook,
-        writer,
+        record_file,
         scraped,
         copies,
     })
@@ -171,7 +171,7 @@ fn scraped(
     Ok(Some(Scraped { cuts, _server: server }))
 }
 
-/// Returns the reload of the configuration, if there is a configuration file.
+/// Returns the reload of the configuration, if SIGHUP asks for it.
 fn reload(
     plan: &Plan,
     routes: Option<GivenRoutes>,
