@@ -43,8 +43,9 @@ pub struct StatArgs {
 
 /// Let a running `netmem forward --config` read its configuration again, as SIGHUP does, and report the result.
 ///
-/// Rules, routes, the policy of steering, idle and ICMP rates change while packets pass. If anything else in the file has changed,
-/// or the file cannot be read, nothing changes: the exit code is 2, and one line gives the reason.
+/// Rules, routes, the policy of steering, idle and ICMP rates change while packets pass, each only if it differs from the file before.
+/// What netmem set has changed and the file changes too is overridden, and named. If anything else in the file has changed, or the
+/// file cannot be read, nothing changes: the exit code is 2, and one line gives the reason.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
     /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]

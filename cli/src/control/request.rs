@@ -85,7 +85,8 @@ pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
             if what == "reload" =>
         {
             let reload = registry().reload();
-            reload.and_then(|reload| reload()).map(|()| Vec::new())
+            let overridden = |key| Record::default().with("overridden", key);
+            reload.and_then(|reload| reload()).map(|keys| keys.into_iter().map(overridden).collect())
         }
         _ => Err(format!("not a request: {FORMS}")),
     };

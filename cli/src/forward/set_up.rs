@@ -189,6 +189,7 @@ fn reload(
         icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
         steering: steering.cloned(),
     })
+        policy: steering.map(SteeringControl::policy),
 }
 
 /// Returns the bytes of memory for all pools, and for heads on the full path.
