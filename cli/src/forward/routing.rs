@@ -17,7 +17,7 @@ use netmem_router::Interface;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
 use netmem_router::{Router, Waiting, waiting};
-use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
+use netmem_rtnetlink::{Follower, Given, Listing, Setup};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, mem};
@@ -166,27 +166,18 @@ impl Following {
         waiting
     }
 
-    /// Follows until the workers are drained. If that fails, the workers go on with the current routes.
-    pub fn run(mut self, phases: &Phases) {
+    /// Follows until the workers are drained.
+    ///
+    /// # Errors
+    /// One line, at once, if that is not possible any more: the workers would go on with the current routes for ever.
+    pub fn run(mut self, phases: &Phases) -> Result<(), String> {
         let mut resyncs = Resyncs::default();
         let (mut own, listing, mut forged) =
             (Told::new(mem::take(&mut self.own)), self.follower.listing(), false);
         while !phases.is_drained() {
-            match self.follower.turn(TURN) {
-                Ok(()) => {
-                    if let Some(news) = resyncs.went_on(|| listing.counters().resyncs) {
-                        log::say(Level::Info, format_args!("netmem: {news}"));
-                    }
-                }
-                Err(error @ FollowError::Ask { .. }) => {
-                    if let Some(news) = resyncs.failed(&error.to_string(), listing.counters().resyncs) {
-                        log::say(Level::Warning, format_args!("netmem: {news}"));
-                    }
-                }
-                Err(error) => {
-                    log::say(Level::Error, format_args!("netmem: routes are no longer updated: {error}"));
-                    return;
-                }
+            let news = resyncs.after_turn(self.follower.turn(TURN), || listing.counters().resyncs)?;
+            if let Some((level, news)) = news {
+                log::say(level, format_args!("netmem: {news}"));
             }
             if !forged && listing.counters().forged > 0 {
                 log::say(
@@ -203,6 +194,7 @@ impl Following {
                 log::say(Level::Info, format_args!("netmem: {news}"));
             }
         }
+        Ok(())
     }
 }
 

@@ -181,7 +181,7 @@ fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<Sti
 struct Team<'scope> {
     network: Option<Running<'scope, (Option<usize>, Traveled)>>,
     holding: Option<Running<'scope, (Option<LocalQueueReport>, Option<TapReport>)>>,
-    following: Option<Running<'scope, ()>>,
+    following: Option<Running<'scope, Result<(), String>>>,
     /// Each with the core that it was pinned to.
     workers: Vec<Running<'scope, Option<usize>>>,
 }
@@ -253,17 +253,16 @@ fn threads(
         log::never_wait();
         phases.begin(team.is_ok());
         let Team { network, holding, following, workers } = team?;
-        let alive = || !workers.iter().any(|worker| worker.is_finished());
+        let alive = || are_alive(&workers, following.as_ref());
         let seconds = watch(phases, plan, stop, (&mut watchdog, told), alive);
         phases.stop_forwarding();
         await_end(&mut watchdog, &workers, give_up);
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         log::may_wait();
         phases.drained();
-        following
-            .map(|following| following.join())
-            .transpose()
-            .map_err(|why| died("the follower of routes", &*why))?;
+        let followed = following.map(|following| following.join()).transpose();
+        let followed = followed.map_err(|why| died("the follower of routes", &*why))?.flatten();
+        followed.transpose().map_err(Failure::run)?;
         let traveled = network.map(|network| network.join()).transpose();
         let local_queue = holding.map(|holding| holding.join()).transpose();
         let cores = workers.into_iter().enumerate().map(|(number, core)| {
@@ -276,6 +275,11 @@ fn threads(
         let (network_core, traveled) = traveled.unzip();
         Ok(Ran { traveled, local_queue, tap, seconds, cores, network_core: network_core.flatten() })
     })
+}
+
+/// Returns true while no worker, and not the follower of routes, has ended by itself.
+fn are_alive<W, F>(workers: &[Running<'_, W>], following: Option<&Running<'_, F>>) -> bool {
+    !workers.iter().any(|worker| worker.is_finished()) && !following.is_some_and(|of| of.is_finished())
 }
 
 /// Waits for workers that are to end. If one never does, the process ends without it, with a line and the exit code
@@ -381,6 +385,27 @@ fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Li
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Seen in a review: a follower that had ended was not noticed, and its router went on for good.
+    #[test]
+    fn a_run_whose_follower_of_routes_has_ended_is_not_alive() {
+        let has_ended = AtomicBool::new(false);
+        let worker = || {
+            while !has_ended.load(Relaxed) {
+                thread::yield_now();
+            }
+            Some(1)
+        };
+        thread::scope(|scope| {
+            let workers = [scope.spawn(worker)];
+            let follower = scope.spawn(|| None::<()>);
+            while !follower.is_finished() {
+                thread::yield_now();
+            }
+            assert!(are_alive(&workers, None::<&Running<'_, ()>>) && !are_alive(&workers, Some(&follower)));
+            has_ended.store(true, Relaxed);
+        });
+    }
 
     #[test]
     fn a_thread_that_died_is_named_with_what_it_said() {

@@ -122,9 +122,9 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         control::start(socket, registry)
     };
     let control = control.map(listen).transpose()?;
-    let scraped = scraped(listener, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
-    let from = (asked.reload, requests);
-    let reload = reload(plan, routes, from, &setups, (hooks.as_ref(), steering.as_ref()));
+    let others = (steering.as_ref(), holding.as_ref(), following.as_ref());
+    let scraped = scraped(listener, &memory, &setups, others)?;
+    let reload = reload(plan, routes, (asked.reload, requests), &setups, (hooks.as_ref(), steering.as_ref()));
     Ok(Dataplane {
         memory,
         setups,
@@ -162,12 +162,13 @@ fn scraped(
     listener: Option<metrics::Listener>,
     memory: &Memory,
     setups: &[WorkerSetup],
-    (steering, holding): (Option<&SteeringControl>, Option<&Holding>),
+    (steering, holding, following): (Option<&SteeringControl>, Option<&Holding>, Option<&Following>),
 ) -> Result<Option<Scraped>, Failure> {
     let Some(listener) = listener else { return Ok(None) };
     let beside = holding.map(|holding| Arc::clone(&holding.standing));
     let cuts = Arc::new(Cuts::new(setups, steering, beside));
-    let server = metrics::start(listener, Source::new(&cuts, setups, memory))?;
+    let listing = following.map(|following| following.follower.listing());
+    let server = metrics::start(listener, Source::new(&cuts, setups, memory, listing))?;
     Ok(Some(Scraped { cuts, _server: server }))
 }
 
@@ -188,8 +189,8 @@ fn reload(
         idle: setups.iter().map(|setup| setup.forwarder.idle_control()).collect(),
         icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
         steering: steering.cloned(),
-    })
         policy: steering.map(SteeringControl::policy),
+    })
 }
 
 /// Returns the bytes of memory for all pools, and for heads on the full path.
