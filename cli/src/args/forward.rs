@@ -255,7 +255,8 @@ pub struct ForwardArgs {
 
     /// Wait up to S seconds at the start for interfaces of xdp and packet ports that do not exist yet or are down.
     ///
-    /// A line names the interfaces. If an interface is still missing after S seconds, the run ends with an error, as without --wait.
+    /// A line names the interfaces. If an interface is still missing after S seconds, the run ends with an error, as without --wait,
+    /// and with exit code 3 instead of 2.
     /// With --fix, netmem does not wait for an interface that is down: it sets the interface up.
     #[arg(long, value_name = "S", value_parser = patience, default_value = "0", allow_negative_numbers = true,
           hide_short_help = true, help_heading = RUN)]
@@ -461,4 +462,9 @@ Exit codes:
      does not end: after ten seconds one line names it, and the process ends
      without a summary
   2  bad input, or the set-up failed: one line names the remedy, and nothing
-     is left behind";
+     is left behind
+  3  as 2, but the host may have later what it lacks now: a queue that another
+     program has, memory, threads, the broker, or an interface that --wait has
+     waited for; try again
+A signal before the set-up, as during --wait, ends netmem at once: shells show
+130 for Ctrl-C and 143 for SIGTERM.";

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until each interface of the plan's ports exists and is up, or `plan.wait` is over. Prints once for each interface what it
-/// lacks. An interface that is still missing then is an error of the plan with the interfaces of this machine, or when its port
-/// is opened.
-pub fn await_interfaces(plan: &Plan) {
-    let Source::Ports { ports, .. } = &plan.source else { return };
+/// lacks. Returns true if it waited in vain: an interface that is still missing then is an error of the plan with the interfaces of
+/// this machine, or when its port is opened.
+pub fn await_interfaces(plan: &Plan) -> bool {
+    let Source::Ports { ports, .. } = &plan.source else { return false };
+    let mut is_missing = false;
     let begun = Instant::now();
     let interfaces = ports.iter().filter_map(|port| match &port.device {
         DeviceSpec::Xdp(xdp) => Some(&xdp.interface),
@@ -33,7 +34,9 @@ pub fn await_interfaces(plan: &Plan) {
             }
             thread::sleep(LOOK);
         }
+        is_missing |= !plan.wait.is_zero() && lacks(name, plan.fix.is_some()).is_some();
     }
+    is_missing
 }
 
 /// Returns what an interface lacks for its port, or None if it lacks nothing or the run sets it up.

@@ -72,7 +72,7 @@ use std::sync::atomic::AtomicBool;
 /// Forwards as the arguments say, prints the results, and checks their sums. The host is restored at the end.
 ///
 /// # Errors
-/// [`Failure::Input`] before anything was forwarded, [`Failure::Run`] after.
+/// [`Failure::Input`] or [`Failure::NotNow`] before anything was forwarded, [`Failure::Run`] after.
 pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     if args.log_time {
         log::with_times();
@@ -83,7 +83,14 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     // Before other processes can find the run: an early request is handled once the run is set up.
     let asked = stop::Asked::of(awaited.config.is_some())?;
     // Ctrl-C and SIGTERM end the process at once during this wait: nothing is set up yet.
-    late::await_interfaces(&awaited);
+    let is_missing = late::await_interfaces(&awaited);
+    // Who waits for an interface expects it, if not now, then later.
+    let done = set_up_and_run(args, asked);
+    if is_missing { done.map_err(Failure::for_now) } else { done }
+}
+
+/// Makes the plan with the interfaces that are there, sets up what it says, and forwards.
+fn set_up_and_run(args: &ForwardArgs, asked: stop::Asked) -> Result<(), Failure> {
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
     if asked.reload.is_none() {

@@ -96,7 +96,7 @@ impl GivenRoutes {
 /// the given routes, and the follower of the kernel's, if they are followed.
 ///
 /// # Errors
-/// [`Failure::Input`] if the kernel's state cannot be read.
+/// [`Failure::NotNow`] if the kernel's state cannot be read.
 pub fn ways(
     plan: &Plan,
     interfaces: Vec<Interface>,
@@ -147,7 +147,7 @@ fn routes(
             ),
         );
     }
-    let (follower, reader) = Follower::start(setup).map_err(Failure::input)?;
+    let (follower, reader) = Follower::start(setup).map_err(Failure::not_now)?;
     Ok((Ways::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
 }
 

@@ -76,7 +76,7 @@ type End<'a> = (&'a AtomicBool, &'a dyn Fn());
 /// Forwards as planned until the time, the packets or a signal end the run.
 ///
 /// # Errors
-/// [`Failure::Input`] if a thread of the run cannot be started: nothing was forwarded then. [`Failure::Run`] if one
+/// [`Failure::NotNow`] if a thread of the run cannot be started: nothing was forwarded then. [`Failure::Run`] if one
 /// died.
 pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Failure> {
     let Dataplane {
@@ -191,7 +191,7 @@ type Running<'scope, T> = ScopedJoinHandle<'scope, Option<T>>;
 /// Starts the threads. Each waits for [`Phases::begin`].
 ///
 /// # Errors
-/// [`Failure::Input`] if one cannot be started. Those before it wait.
+/// [`Failure::NotNow`] if one cannot be started. Those before it wait.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],

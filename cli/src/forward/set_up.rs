@@ -83,7 +83,7 @@ pub struct Scraped {
 /// Sets everything up, for a run that signals may ask for something by `asked`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the failed step and the remedy.
+/// [`Failure::Input`] or [`Failure::NotNow`] with the failed step and the remedy.
 pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
@@ -208,7 +208,7 @@ fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let bytes = memory_bytes(plan);
     let workers = plan.workers + usize::from(plan.holds());
     let config = MemoryConfig { bytes, workers, hardening: plan.hardening, ..MemoryConfig::default() };
-    lending::memory(&config, plan.lends()).map_err(Failure::input)
+    lending::memory(&config, plan.lends())
 }
 
 /// Makes the lanes between the workers.

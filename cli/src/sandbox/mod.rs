@@ -258,7 +258,7 @@ pub fn has_privileges() -> bool {
 
 /// Returns the failure that the broker ended before the run began, at that step.
 fn ended_early(step: &str) -> Failure {
-    Failure::input(format!(
+    Failure::not_now(format!(
         "sandbox: the broker (netmem-broker) has ended while the run was set up ({step}): find out what ended it (a lack of \
          memory is in journalctl -k) and start netmem again, or run without (--no-sandbox)"
     ))

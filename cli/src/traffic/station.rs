@@ -98,7 +98,7 @@ impl Station {
         let config =
             MemoryConfig { bytes: frames * frame_size.bytes(), workers: 1, ..MemoryConfig::default() };
         let lends = specs.iter().any(PortSpec::lends);
-        let memory = lending::memory(&config, lends).map_err(Failure::input)?;
+        let memory = lending::memory(&config, lends)?;
         let mut worker = memory.worker().map_err(Failure::input)?;
         let usual = PoolConfig::of_frames(frame_size.bytes());
         let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..usual };
