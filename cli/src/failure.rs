@@ -9,6 +9,9 @@ use std::process::ExitCode;
 pub enum Failure {
     /// The request cannot be carried out: one line with the remedy. Exit code 2. Nothing is left behind.
     Input(String),
+    /// The host lacks now what the request needs, and may have it later: one line with the remedy. Exit code 3. Nothing is
+    /// left behind.
+    NotNow(String),
     /// The request was carried out, and something failed or a check failed. Exit code 1.
     Run(Vec<String>),
     /// A signal ended the command early. Finished parts are kept. Exit code 130, as for a shell's command that
@@ -22,6 +25,19 @@ impl Failure {
         Failure::Input(reason.to_string())
     }
 
+    /// Something that the host lacks now, and may have later.
+    pub fn not_now(reason: impl Display) -> Failure {
+        Failure::NotNow(reason.to_string())
+    }
+
+    /// Returns this failure, as one that may be gone later if it is one of the set-up.
+    pub fn for_now(self) -> Failure {
+        match self {
+            Failure::Input(line) => Failure::NotNow(line),
+            other => other,
+        }
+    }
+
     /// One failure during a run.
     pub fn run(reason: impl Display) -> Failure {
         Failure::Run(vec![reason.to_string()])
@@ -30,7 +46,7 @@ impl Failure {
     /// Returns the lines.
     pub fn lines(&self) -> &[String] {
         match self {
-            Failure::Input(line) => std::slice::from_ref(line),
+            Failure::Input(line) | Failure::NotNow(line) => std::slice::from_ref(line),
             Failure::Run(lines) => lines,
             Failure::Interrupted => &[],
         }
@@ -40,6 +56,7 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         let code = match self {
             Failure::Input(_) => 2,
+            Failure::NotNow(_) => 3,
             Failure::Run(_) => 1,
             Failure::Interrupted => 130,
         };

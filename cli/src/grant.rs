@@ -59,7 +59,7 @@ impl Limits {
 /// Gives a grant to each client that asks, if the one before has ended.
 ///
 /// # Errors
-/// [`Failure::Input`] if the socket cannot be opened, or if the queue is not available now.
+/// [`Failure::Input`] if the socket cannot be opened, if the queue is not available now, or if privileges are left.
 pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let take = args.port.take.clone().unwrap_or_default();
@@ -71,7 +71,7 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
             "--to {at}: {errno}: choose another path, or end the program that listens there"
         ))
     })?;
-    sandbox::enter_as_broker();
+    sandbox::enter_as_broker()?;
     log::say(Level::Info, format_args!("{} is granted at {at}", args.port));
     let mut limits = Limits::new(Instant::now());
     while !stop.load(Relaxed) {

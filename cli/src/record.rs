@@ -1,7 +1,7 @@
 //! `netmem record`: writes the recording of a running `netmem forward --record` as pcapng.
 
 use crate::args::RecordArgs;
-use crate::control::{client, default_path};
+use crate::control::{client, path_of_run};
 use crate::failure::Failure;
 use crate::recorded::{ANSWER_PACKETS, Capture, Recorded};
 use crate::{stat, stop};
@@ -24,7 +24,7 @@ const TRIES: usize = 5;
 /// [`Failure::Input`] if no process answers, if it records nothing, or if the file cannot be made. [`Failure::Run`]
 /// if writing fails.
 pub fn run(args: &RecordArgs) -> Result<(), Failure> {
-    let path = args.control.clone().unwrap_or_else(default_path);
+    let path = path_of_run(args.control.as_deref())?;
     if args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::input(
             "a recording cannot be shown on a terminal: give --output FILE, or pipe it to wireshark -k -i -",

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Service {
     socket: Option<UnixDatagram>,
-    /// Half the interval in which it expects a sign of life, and the time of the next one. None if it expects none.
+    /// A quarter of the interval in which it expects a sign of life, and the time of the next one. None if it expects none.
     alive: Option<(Duration, Instant)>,
 }
 
@@ -26,7 +26,7 @@ impl Service {
         let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(process::id()));
         let within = number("WATCHDOG_USEC").filter(|&usec| usec > 0 && is_ours);
-        let alive = within.map(|usec| (Duration::from_micros(usec) / 2, Instant::now()));
+        let alive = within.map(|usec| (Duration::from_micros(usec) / 4, Instant::now()));
         Service { socket, alive }
     }
 
@@ -45,13 +45,19 @@ impl Service {
         self.say("STOPPING=1");
     }
 
+    /// Returns the time for a worker to come round. If one takes longer, the run is not alive. None if no sign of life is
+    /// expected.
+    pub fn patience(&self) -> Option<Duration> {
+        self.alive.map(|(every, _)| every)
+    }
+
     /// Reports that all workers come round. Call it often.
     pub fn alive(&mut self) {
         let now = Instant::now();
         if let Some((every, next)) = &mut self.alive
             && now >= *next
         {
-            *next = now + *every / 2;
+            *next = now + *every;
             self.say("WATCHDOG=1");
         }
     }

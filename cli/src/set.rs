@@ -1,7 +1,7 @@
 //! `netmem set` and `netmem reload`: change a running `netmem forward`.
 
 use crate::args::{ReloadArgs, SetArgs};
-use crate::control::{Record, client, default_path};
+use crate::control::{Record, client, path_of_run};
 use crate::failure::Failure;
 use crate::output;
 use crate::top::columns;
@@ -13,7 +13,7 @@ use serde_json::json;
 /// # Errors
 /// [`Failure::Input`] if no process answers, or if there is no such key or value.
 pub fn run(args: &SetArgs) -> Result<(), Failure> {
-    let path = args.control.clone().unwrap_or_else(default_path);
+    let path = path_of_run(args.control.as_deref())?;
     let ask = |request| client::ask(&path, &request).map_err(Failure::Input);
     match (&args.key, &args.value) {
         (Some(key), Some(value)) => ask(json!({"set": {"key": key, "value": value}})).map(drop),
@@ -30,9 +30,13 @@ pub fn run(args: &SetArgs) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Input`] if no process answers, or with the reason why nothing has changed.
 pub fn reload(args: &ReloadArgs) -> Result<(), Failure> {
-    let path = args.control.clone().unwrap_or_else(default_path);
-    client::ask(&path, &json!({"do": "reload"})).map_err(Failure::Input)?;
-    output::print("configuration reloaded\n")
+    let path = path_of_run(args.control.as_deref())?;
+    let overridden = client::ask(&path, &json!({"do": "reload"})).map_err(Failure::Input)?;
+    let keys: Vec<_> = overridden.iter().map(|record| record.text("overridden")).collect();
+    output::print(&match &keys[..] {
+        [] => "configuration reloaded\n".to_owned(),
+        keys => format!("configuration reloaded; overridden, after netmem set: {}\n", keys.join(", ")),
+    })
 }
 
 /// Prints a key with its whole value.

@@ -6,7 +6,7 @@ mod value;
 
 use crate::args::StatArgs;
 use crate::control::client::{self, Client};
-use crate::control::{Record, default_path};
+use crate::control::{Record, path_of_run};
 use crate::failure::Failure;
 use crate::{output, stop};
 use serde::Serializer;
@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// # Errors
 /// [`Failure::Input`] if no process answers, or if there is no such section.
 pub fn run(args: &StatArgs) -> Result<(), Failure> {
-    let path = args.control.clone().unwrap_or_else(default_path);
+    let path = path_of_run(args.control.as_deref())?;
     let waiting = Arc::new(AtomicBool::new(true));
     stop::at_once_while(&waiting)?;
     let stop = stop::on_signal()?;

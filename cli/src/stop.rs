@@ -5,6 +5,7 @@
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -54,26 +55,33 @@ pub fn outlive_file_limits() -> Result<(), Failure> {
         .map_err(|error| Failure::input(format!("cannot handle signal {SIGXFSZ}: {error}")))
 }
 
-/// The requests that signals make of a running command. If one is None, the signal keeps its default, which ends
-/// the process.
+/// Lets SIGHUP do what the first SIGTERM does, for a command that is to end with its terminal.
+///
+/// # Errors
+/// [`Failure::Input`] if the handler cannot be installed.
+pub fn on_hang_up() -> Result<(), Failure> {
+    flag::register(SIGHUP, Arc::clone(ASKED.get_or_init(Arc::default)))
+        .map(drop)
+        .map_err(|error| Failure::input(format!("cannot handle signal {SIGHUP}: {error}")))
+}
+
+/// The requests that signals make of a running command.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Set by SIGHUP: the configuration is to be read again.
+    /// Set by SIGHUP: the configuration is to be read again. None if SIGHUP keeps its meaning, the end of the terminal.
     pub reload: Option<Arc<AtomicBool>>,
     /// Set by SIGUSR1: the recording is to be written.
-    pub recording: Option<Arc<AtomicBool>>,
+    pub recording: Arc<AtomicBool>,
 }
 
 impl Asked {
-    /// Handles these signals from now on, each if the command supports it.
+    /// Handles these signals from now on. A command that has no configuration ends with its terminal, if it has one.
     ///
     /// # Errors
     /// [`Failure::Input`] if the handler cannot be installed.
-    pub fn of(reload: bool, recording: bool) -> Result<Asked, Failure> {
-        Ok(Asked {
-            reload: reload.then(|| flag_of(SIGHUP)).transpose()?,
-            recording: recording.then(|| flag_of(SIGUSR1)).transpose()?,
-        })
+    pub fn of(has_config: bool) -> Result<Asked, Failure> {
+        let handles = has_config || !io::stdin().is_terminal();
+        Ok(Asked { reload: handles.then(|| flag_of(SIGHUP)).transpose()?, recording: flag_of(SIGUSR1)? })
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 /// Starts a thread for `what` in `scope`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the limit and the remedy if the thread cannot be started.
+/// [`Failure::NotNow`] with the limit and the remedy if the thread cannot be started.
 pub fn start<'scope, 'env, T: Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     what: &str,
@@ -21,7 +21,7 @@ pub fn start<'scope, 'env, T: Send + 'scope>(
 #[cold]
 pub fn none(what: &str, error: &io::Error) -> Failure {
     let limit = process_limit().map_or_else(String::new, |limit| format!(" ({limit} now)"));
-    Failure::input(format!(
+    Failure::not_now(format!(
         "no thread for {what}: {error}: raise the limit of the user's processes{limit} with `ulimit -u`, or pids.max of the \
          control group, or give fewer workers"
     ))

@@ -451,6 +451,21 @@ fn unknown_parts_of_hardening_and_parts_that_do_not_fit_the_ports_are_refused() 
     }
 }
 
+/// Seen: the user was ignored, and the run went on as root with all capabilities.
+#[test]
+fn a_user_without_a_sandbox_is_refused_since_it_would_not_change() {
+    let line =
+        "--user with --no-sandbox: without the sandbox the user does not change; leave one of them out";
+    for command in ["forward", "gen --port packet:nosuch0", "sink --port packet:nosuch0"] {
+        refused(&format!("{command} --user 65534:65534 --no-sandbox"), line);
+    }
+    let file = std::env::temp_dir().join(format!("netmem-bad-user-{}", std::process::id()));
+    std::fs::write(&file, "user = \"65534:65534\"\n").unwrap();
+    let path = file.display();
+    refused(&format!("forward --config {path} --no-sandbox"), &format!("{path}:1: {line}"));
+    std::fs::remove_file(&file).unwrap();
+}
+
 /// Seen: ready pairs were never used, and no message said so. Only their counter `missed` increased.
 #[test]
 fn ready_pairs_that_steering_would_take_apart_are_refused() {

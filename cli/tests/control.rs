@@ -427,6 +427,59 @@ fn a_reload_is_answered_with_its_result() {
     without.end();
 }
 
+/// Seen: a reload of an unchanged file reverted what `netmem set` had changed, and nothing logged either.
+#[test]
+fn a_reload_leaves_what_was_set_unless_the_file_changes_it_and_then_names_it() {
+    let file = env::temp_dir().join(format!("netmem-overridden-{}.toml", std::process::id()));
+    let write = |rate: u32, port: u16| {
+        let rules = format!("path = \"full\"\nrule = [\"drop,proto=udp,dport={port}\"]\n");
+        let team = "workers = 2\ngenerators = 1\nsteer = \"hash\"\n";
+        fs::write(&file, format!("{team}icmp-rate = {rate}\n{rules}")).expect("the configuration");
+    };
+    write(1000, 7);
+    let mut run = Run::start_with("overridden", &format!("--config {}", file.display()));
+    let set = |key: &str, value: &str| {
+        let out = run.ask(&format!("set {key} {value}"));
+        assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""), "{key}");
+    };
+    let reloaded = || {
+        let out = run.ask("reload");
+        assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""));
+        stdout(&out).trim_start_matches("configuration reloaded").trim().to_owned()
+    };
+    let kept = |rate: u32, port: u16| {
+        let keys = ["forward.idle", "icmp.rate", "rules", "steer.policy"];
+        let of = |key: &str| stdout(&run.ask(&format!("set {key}")));
+        let [idle, its_rate, rules, policy] = keys.map(of);
+        assert_eq!((idle.as_str(), its_rate), ("forward.idle = sleep\n", format!("icmp.rate = {rate}\n")));
+        assert!(rules.contains(&format!("dport={port}")) && policy.contains("hash=1"), "{rules}{policy}");
+    };
+    set("forward.idle", "sleep");
+    set("icmp.rate", "7");
+    set("rules", "drop,proto=udp,dport=9");
+    set("steer.policy", "hash=1");
+    assert_eq!(reloaded(), "");
+    kept(7, 9);
+    write(500, 7);
+    assert_eq!(reloaded(), "; overridden, after netmem set: icmp.rate");
+    kept(500, 9);
+    write(500, 8);
+    assert_eq!(reloaded(), "; overridden, after netmem set: rules");
+    kept(500, 8);
+    write(400, 6);
+    assert_eq!(reloaded(), "", "nothing was set since then");
+    kept(400, 6);
+    fs::remove_file(&file).expect("the configuration");
+    let lines = run.lines_at_its_end();
+    for line in [
+        "netmem: set forward.idle to \"sleep\", before \"spin\"",
+        "netmem: set icmp.rate to \"7\", before \"1000\"",
+        "netmem: configuration reloaded; overridden, after netmem set: icmp.rate",
+    ] {
+        assert!(lines.lines().any(|its| its == line), "{line} in {lines}");
+    }
+}
+
 #[test]
 fn lines_begin_with_time_and_level_on_request() {
     let out = output(

@@ -6,13 +6,13 @@ mod netmem;
 mod test_frames;
 mod tshark;
 
-use netmem::{Run, output, start, stderr, stdout, wait_until};
+use netmem::{Run, ended, output, start, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::Duration;
 use std::{fs, thread};
 use test_frames::dropped::packets_by_drop_reason;
@@ -264,4 +264,45 @@ fn impossible_recorder_settings_are_refused_in_one_line() {
         assert!(said.contains(wanted), "{words}: {said}");
     }
     run.end();
+}
+
+/// A run with a recorder that has a control socket, so everything is set up.
+fn recorded_to(control: &Path, to: &Path) -> Child {
+    let at = format!("--record 64 --record-to {} --control {}", to.display(), control.display());
+    let child = start(&format!("forward --seconds 600 {at}"));
+    wait_until("a control socket", || control.exists());
+    child
+}
+
+/// Seen: a recording that was asked for just before the end, or while another was being written, was left out.
+#[test]
+fn a_recording_that_was_asked_for_is_written_also_if_the_run_is_told_to_end_right_after_that() {
+    let folder = Folder::new("record-last");
+    for round in 0..5 {
+        let (control, to) =
+            (folder.path(&format!("control-{round}")), folder.path(&format!("{round}.pcapng")));
+        let child = recorded_to(&control, &to);
+        signal(&child, Signal::USR1);
+        signal(&child, Signal::TERM);
+        let out = ended("a run that got SIGTERM", child);
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+        assert!(stderr(&out).contains("recorded packets written to") && to.exists(), "{}", stderr(&out));
+    }
+}
+
+/// Seen: a run waited for its recording without a limit, so that a disk that hung kept it until SIGKILL.
+#[test]
+fn a_file_that_cannot_be_written_to_an_end_does_not_keep_a_run_from_its_own() {
+    let folder = Folder::new("record-hangs");
+    let (control, to) = (folder.path("control"), folder.path("recorded.pcapng"));
+    let child = recorded_to(&control, &to);
+    // Whoever opens it waits for a reader.
+    let made = Command::new("mkfifo").arg(folder.path("recorded.pcapng.part")).status().unwrap();
+    assert!(made.success());
+    signal(&child, Signal::USR1);
+    signal(&child, Signal::TERM);
+    let out = ended("a run that got SIGTERM", child);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert!(stderr(&out).contains("recorded packets are not written to"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("the disk does not answer"), "{}", stderr(&out));
 }

@@ -91,6 +91,13 @@ fn systemd_accepts_the_unit() {
         "Type=notify",
         "NotifyAccess=main",
         "WatchdogSec=30",
+        // Seen: after a set-up that only failed for now, nothing started the service again.
+        "Restart=on-failure",
+        "RestartPreventExitStatus=2",
+        "RestartSec=2",
+        "StartLimitIntervalSec=0",
+        // Longer than the ten seconds for a stuck worker and the twenty for the undo.
+        "TimeoutStopSec=45",
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
         "ReadOnlyPaths=/proc/sys -/proc/sysrq-trigger -/proc/acpi -/proc/bus -/proc/fs -/proc/irq -/proc/mtrr -/proc/scsi /sys",

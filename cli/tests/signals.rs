@@ -1,16 +1,19 @@
 //! Ctrl-C and SIGTERM in the middle of a run.
 
 mod netmem;
+mod terminal;
 mod test_frames;
 
-use netmem::{PATIENCE, assert_adds_up, ended, number, object, start, stderr, stdout, wait_until};
+use netmem::{PATIENCE, assert_adds_up, ended, netmem, number, object, start, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Output};
+use std::process::{Child, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use terminal::terminal;
 use test_frames::Folder;
 
 /// Sends the signal once the program has its three threads: itself, the forwarder, the network.
@@ -79,6 +82,59 @@ fn a_client_may_request_a_reload_and_the_recording_as_soon_as_the_socket_exists(
     }
 }
 
+/// Seen: SIGHUP without `--config` and SIGUSR1 without `--record-to` ended the router at once (exit codes 129 and 138).
+#[test]
+fn a_signal_that_asks_for_what_a_run_does_not_have_is_a_line_and_not_its_end() {
+    for options in ["", "--record 64"] {
+        let mut child = start(&format!("forward --seconds 600 {options}"));
+        let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        for (signal, line) in [
+            (
+                Signal::HUP,
+                "netmem: SIGHUP: there is no configuration to read again: start netmem with --config FILE",
+            ),
+            (
+                Signal::USR1,
+                "netmem: SIGUSR1: there is no file for a recording: start netmem with --record 1024 --record-to FILE",
+            ),
+        ] {
+            wait_until_handled(&child, signal);
+            kill_process(Pid::from_child(&child), signal).expect("kill(2)");
+            assert_eq!(said.next().and_then(Result::ok).as_deref(), Some(line), "{options}");
+        }
+        assert_eq!(interrupted(child).status.code(), Some(0), "{options}");
+    }
+}
+
+/// Seen: the handlers were only there after the wait.
+#[test]
+fn a_run_that_waits_for_an_interface_is_ended_by_sigterm_and_not_by_sighup_or_sigusr1() {
+    let ports = "--port packet:nosuch0 --port packet:nosuch1";
+    let mut child = start(&format!("forward --mode cross-connect --wait 600 {ports}"));
+    let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let line = said.next().and_then(Result::ok).expect("a line");
+    assert!(line.starts_with("netmem: waits for interface nosuch0"), "{line}");
+    // They come in the order of their numbers, if they come together.
+    for signal in [Signal::HUP, Signal::USR1, Signal::TERM] {
+        kill_process(Pid::from_child(&child), signal).expect("kill(2)");
+    }
+    let out = ended("a run that got SIGTERM", child);
+    assert_eq!(out.status.signal(), Some(Signal::TERM.as_raw()));
+}
+
+#[test]
+fn a_run_without_a_configuration_ends_with_its_terminal_and_prints_its_summary() {
+    let (_reader, name) = terminal();
+    let mut command = netmem("forward --seconds 600");
+    command.stdin(File::open(name).expect("a terminal")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("netmem starts");
+    wait_until_handled(&child, Signal::HUP);
+    kill_process(Pid::from_child(&child), Signal::HUP).expect("kill(2)");
+    let out = ended("a run whose terminal is gone", child);
+    assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""));
+    assert!(stdout(&out).contains("balanced"), "{}", stdout(&out));
+}
+
 /// Seen with timeout(1), which sends SIGTERM to the process and to its group: a quarter of the runs ended without their summary.
 #[test]
 fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
@@ -97,15 +153,20 @@ fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
     }
 }
 
-/// Sends SIGINT once the program has a handler for it. Returns its exit status.
-fn interrupted(child: Child) -> Output {
+/// Waits until the program has a handler for the signal.
+fn wait_until_handled(child: &Child, signal: Signal) {
     let status = format!("/proc/{}/status", child.id());
     let handled = || {
         let status = fs::read_to_string(&status).unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
-        Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (Signal::INT.as_raw() - 1) & 1 == 1)
+        Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (signal.as_raw() - 1) & 1 == 1)
     };
     wait_until("it handles no signal", || handled() == Some(true));
+}
+
+/// Sends SIGINT once the program has a handler for it. Returns its exit status.
+fn interrupted(child: Child) -> Output {
+    wait_until_handled(&child, Signal::INT);
     kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
     ended("a run that got one SIGINT", child)
 }

@@ -31,7 +31,7 @@ fn nobody() -> Option<u32> {
 }
 
 #[test]
-fn each_thread_that_cannot_be_started_ends_the_run_with_one_line_and_exit_code_2() {
+fn each_thread_that_cannot_be_started_ends_the_run_with_one_line_and_exit_code_3() {
     let Some(user) = nobody() else { return };
     let folder = Folder::new("no-thread");
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
@@ -60,7 +60,7 @@ fn each_thread_that_cannot_be_started_ends_the_run_with_one_line_and_exit_code_2
             "worker 1",
             "worker 2",
         ];
-        assert_eq!((out.status.code(), said.as_str()), (Some(2), ""), "{threads}: {complaint}");
+        assert_eq!((out.status.code(), said.as_str()), (Some(3), ""), "{threads}: {complaint}");
         let line = format!("error: no thread for {}: ", whose[threads - 1]);
         assert!(complaint.starts_with(&line) && complaint.contains("ulimit -u"), "{threads}: {complaint}");
         assert!(complaint.contains(&format!("({threads} now)")), "{complaint}");

@@ -6,24 +6,31 @@ mod netmem;
 mod test_frames;
 mod terminal;
 
-use netmem::{number, start};
+use netmem::{PATIENCE, netmem, number};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::process::Child;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 use terminal::{stalled_in_trace, terminal};
 use test_frames::{Folder, frames, pcap_at_intervals};
 
 /// A run that forwards without end, and traces to a terminal.
 fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
-    start(&format!(
+    let mut command = netmem(&format!(
         "forward --mode cross-connect --json {options} --port trace:file={terminal}/pcap:in={},speed=recorded,loop=0 --port \
          pcap:out={}",
         input.display(),
         folder.path("out.pcap").display()
-    ))
+    ));
+    command
+        .env("NOTIFY_SOCKET", folder.path("manager"))
+        .env("WATCHDOG_USEC", "400000")
+        .env_remove("WATCHDOG_PID");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn interrupt(child: &Child) {
@@ -63,4 +70,22 @@ fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     assert!(line.starts_with("error: worker 0 does not end: it is in kick of port trace/pcap:"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     drop(reader);
+}
+
+/// Seen: with `watchdog = 0` in its configuration the service was never restarted, though its only worker hung.
+#[test]
+fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
+    let folder = Folder::new("life");
+    let manager = UnixDatagram::bind(folder.path("manager")).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    let (_reader, name) = terminal();
+    let mut child = traced(&folder, &name, "--watchdog 0");
+    let begun = Instant::now();
+    // The terminal is full in the end. From then on nothing comes.
+    while manager.recv(&mut [0; 256]).is_ok() {
+        assert!(begun.elapsed() < PATIENCE, "signs of life without an end");
+    }
+    assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -216,7 +216,7 @@ pub struct ForwardArgs {
     ///
     /// For example mode = "ip" or workers = 2. An option without a value is true or false: no-sandbox = true. A repeatable option is
     /// a list: port = ["packet:eth0", "packet:eth1"]. An option on the command line replaces the whole list. At SIGHUP netmem reads
-    /// the file again. These keys can change while packets pass: rule, route, the policy of steer, idle and icmp-*. If the file is
+    /// the file again; without a file it prints a line, or ends if its input is a terminal. These keys can change while packets pass: rule, route, the policy of steer, idle and icmp-*. If the file is
     /// wrong or changes any other key, nothing changes and one line reports the reason.
     #[arg(long, value_name = "FILE", help_heading = RUN)]
     pub config: Option<PathBuf>,
@@ -257,7 +257,8 @@ pub struct ForwardArgs {
 
     /// Wait up to S seconds at the start for interfaces of xdp and packet ports that do not exist yet or are down.
     ///
-    /// A line names the interfaces. If an interface is still missing after S seconds, the run ends with an error, as without --wait.
+    /// A line names the interfaces. If an interface is still missing after S seconds, the run ends with an error, as without --wait,
+    /// and with exit code 3 instead of 2.
     /// With --fix, netmem does not wait for an interface that is down: it sets the interface up.
     #[arg(long, value_name = "S", value_parser = patience, default_value = "0", allow_negative_numbers = true,
           hide_short_help = true, help_heading = RUN)]
@@ -463,4 +464,9 @@ Exit codes:
      does not end: after ten seconds one line names it, and the process ends
      without a summary
   2  bad input, or the set-up failed: one line names the remedy, and nothing
-     is left behind";
+     is left behind
+  3  as 2, but the host may have later what it lacks now: a queue that another
+     program has, memory, threads, the broker, or an interface that --wait has
+     waited for; try again
+A signal before the set-up, as during --wait, ends netmem at once: shells show
+130 for Ctrl-C and 143 for SIGTERM.";

@@ -36,18 +36,19 @@ pub struct StatArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
 
 /// Let a running `netmem forward --config` read its configuration again, as SIGHUP does, and report the result.
 ///
-/// Rules, routes, the policy of steering, idle and ICMP rates change while packets pass. If anything else in the file has changed,
-/// or the file cannot be read, nothing changes: the exit code is 2, and one line gives the reason.
+/// Rules, routes, the policy of steering, idle and ICMP rates change while packets pass, each only if it differs from the file before.
+/// What netmem set has changed and the file changes too is overridden, and named. If anything else in the file has changed, or the
+/// file cannot be read, nothing changes: the exit code is 2, and one line gives the reason.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -70,7 +71,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, default_value = "1")]
     pub interval: f64,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -92,7 +93,7 @@ pub struct SetArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }

@@ -27,7 +27,7 @@ pub struct RecorderArgs {
 
     /// Write the recording to FILE at SIGUSR1, as pcapng with each packet's verdict and a comment.
     ///
-    /// The next recording replaces FILE as a whole. It is written to FILE.part first.
+    /// The next recording replaces FILE as a whole. It is written to FILE.part first. Without this option SIGUSR1 only prints a line.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub record_to: Option<PathBuf>,
 
@@ -143,7 +143,7 @@ pub struct RecordArgs {
     #[arg(long)]
     pub follow: bool,
 
-    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }

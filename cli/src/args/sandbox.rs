@@ -10,7 +10,7 @@ pub struct SandboxArgs {
     /// Change to this user when the ports are open: NAME, UID, or UID:GID. Needs root.
     ///
     /// All processes except the broker run as this user, with its rights to files. With netmem forward, the user must be able to
-    /// write to the folder of --record-to, and the control socket belongs to the user.
+    /// write to the folder of --record-to, and the control socket belongs to the user. With --no-sandbox the user cannot change.
     #[arg(long, value_name = "USER", value_parser = user, hide_short_help = true)]
     pub user: Option<User>,
 

@@ -294,7 +294,9 @@ Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
   1  the port went down and stayed down, it did not send packets that it had
      taken, or a check failed
-  2  bad input, or the set-up failed";
+  2  bad input, or the set-up failed
+  3  the set-up failed because the host lacks now what it may have later: a
+     queue that another program has, memory, threads, the broker";
 
 const SINK_HELP: &str = "\
 Examples:
@@ -333,7 +335,9 @@ Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
   1  a --max- limit was exceeded, a port is down at the end (other than a memif
      port without a peer), or a check failed
-  2  bad input, or the set-up failed";
+  2  bad input, or the set-up failed
+  3  the set-up failed because the host lacks now what it may have later: a
+     queue that another program has, memory, threads, the broker";
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use super::record::Record;
 use crate::args::number;
+use crate::log::{self, Level};
 use netmem_ports::nearest;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -41,8 +42,9 @@ enum Read {
 /// The name of a section, and the function that reads it.
 type Section = (&'static str, Read);
 
-/// Reads the configuration again and waits for the result: nothing, or one line with the error.
-pub type Reload = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// Reads the configuration again and waits for the result: the keys whose changed values are overridden, or one line with
+/// the error.
+pub type Reload = Arc<dyn Fn() -> Result<Vec<&'static str>, String> + Send + Sync>;
 
 /// Returns the recorded packets, of each ring from a number on.
 type ReadRecorded = Box<dyn Fn(&[u64]) -> Vec<Record> + Send>;
@@ -98,7 +100,10 @@ impl Registry {
     }
 
     /// Sets the function that reads the configuration again.
-    pub fn set_reload(&mut self, reload: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn set_reload(
+        &mut self,
+        reload: impl Fn() -> Result<Vec<&'static str>, String> + Send + Sync + 'static,
+    ) {
         self.reload = Some(Arc::new(reload));
     }
 
@@ -248,7 +253,7 @@ impl Registry {
         self.keys.iter().map(record).collect()
     }
 
-    /// Sets a key.
+    /// Sets a key, and logs that.
     ///
     /// # Errors
     /// One line. If there is no key of this name, the line has the most similar name, or all names if none is
@@ -257,10 +262,15 @@ impl Registry {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
             return Err(format!("no key {name:?}: {}", self.instead_of(name)));
         };
+        let before = (key.read)();
         (key.write)(value).map_err(|why| match why.contains(&key.range) {
             true => format!("{}: {why} ({})", key.name, key.what),
             false => format!("{}: {why}; give {} ({})", key.name, key.range, key.what),
-        })
+        })?;
+        // As the key writes its value, whatever the client sent.
+        let now = (key.read)();
+        log::say(Level::Info, format_args!("netmem: set {} to {now:?}, before {before:?}", key.name));
+        Ok(())
     }
 
     fn instead_of(&self, name: &str) -> String {

@@ -100,7 +100,8 @@ pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
         Request::Reload => {
             // The registry is not locked while the configuration is read.
             let reload = registry().reload();
-            reload.and_then(|reload| reload()).map(|()| Vec::new())
+            let overridden = |key| Record::default().with("overridden", key);
+            reload.and_then(|reload| reload()).map(|keys| keys.into_iter().map(overridden).collect())
         }
     };
     done.map_or_else(|why| refused(&why), Answer::Ok)

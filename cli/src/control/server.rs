@@ -117,6 +117,7 @@ fn send(mut stream: &UnixStream, answer: &Answer, over: &AtomicBool) -> Option<(
 mod tests {
     use super::*;
     use crate::control::client::ask;
+    use crate::control::record::Record;
     use crate::control::registry::tests::registry;
     use crate::listening::CONNECTIONS;
     use std::env;
@@ -150,7 +151,9 @@ mod tests {
         let path = env::temp_dir().join(format!("netmem-server-{}-reload", std::process::id()));
         let (answered, wait) = channel();
         let (mut registry, wait) = (registry(), Mutex::new(wait));
-        registry.set_reload(move || wait.lock().unwrap().recv().map_err(|error| error.to_string()));
+        registry.set_reload(move || {
+            wait.lock().unwrap().recv().map(|()| vec!["rules"]).map_err(|error| error.to_string())
+        });
         let _server = start(bind(&path).unwrap(), registry).unwrap();
         let reload = thread::spawn({
             let path = path.clone();
@@ -159,7 +162,8 @@ mod tests {
         // The closed connection counts as the other client's answer, whichever of the two comes first.
         assert_eq!(ask(&path, &serde_json::json!({"get": "keys"})).unwrap().len(), 3);
         answered.send(()).unwrap();
-        assert_eq!(reload.join().unwrap(), Ok(Vec::new()));
+        let overridden = Record::default().with("overridden", "rules");
+        assert_eq!(reload.join().unwrap(), Ok(vec![overridden]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The socket in the file system. Only its owner has access from the first moment, and a listening process never
 //! loses it.
 
+use crate::failure::Failure;
 use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
@@ -11,21 +12,33 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt,
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Returns the default path: `$NETMEM_CONTROL`, else the first existing `netmem.sock` in `$XDG_RUNTIME_DIR`, in `/run`
-/// and in `/run/netmem`, where `netmem.service` has it.
-pub fn default_path() -> PathBuf {
-    let given = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    given("NETMEM_CONTROL").unwrap_or_else(|| {
-        let folders = given("XDG_RUNTIME_DIR").into_iter().chain(["/run", "/run/netmem"].map(PathBuf::from));
-        first_there(folders)
-    })
+/// Returns the path of a run's socket: the given one, else `$NETMEM_CONTROL`, else the first `netmem.sock` on which a process
+/// listens, in `$XDG_RUNTIME_DIR`, in `/run` and in `/run/netmem`, where `netmem.service` has it.
+///
+/// # Errors
+/// [`Failure::Input`] with what each of them is, if no process listens on any.
+pub fn path_of_run(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = given.map(Path::to_owned).or_else(|| named("NETMEM_CONTROL")) {
+        return Ok(path);
+    }
+    let folders = named("XDG_RUNTIME_DIR").into_iter().chain(["/run", "/run/netmem"].map(PathBuf::from));
+    first_answering(folders).map_err(Failure::Input)
 }
 
-/// Returns the first existing `netmem.sock` in these folders, or else the path in the first folder.
-fn first_there(folders: impl Iterator<Item = PathBuf>) -> PathBuf {
-    let paths: Vec<_> = folders.map(|folder| folder.join("netmem.sock")).collect();
-    let there = paths.iter().find(|path| path.exists()).or(paths.first());
-    there.cloned().unwrap_or_default()
+/// Returns the first `netmem.sock` in these folders on which a process listens.
+fn first_answering(folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf, String> {
+    let mut tried = Vec::new();
+    for path in folders.map(|folder| folder.join("netmem.sock")) {
+        match UnixStream::connect(&path) {
+            Ok(_) => return Ok(path),
+            Err(error) => tried.push(format!("{} ({error})", path.display())),
+        }
+    }
+    Err(format!(
+        "no run listens at {}: start netmem forward --control PATH as your user, and give --control PATH",
+        tried.join(", ")
+    ))
 }
 
 /// A descriptor that only names a file (open(2)). A socket has no other.
@@ -183,17 +196,32 @@ mod tests {
         place
     }
 
+    /// Seen: the socket of a run that was killed hid the service's, and where none was, the error named a folder that nobody had
+    /// configured.
     #[test]
-    fn a_client_takes_the_first_socket_that_is_there_and_names_the_first_place_where_none_is() {
+    fn a_client_takes_the_first_socket_on_which_a_run_listens_and_names_all_places_if_none_does() {
         let place = place("first");
         let folders = ["session", "run", "service"].map(|name| place.join(name));
-        let taken = || first_there(folders.iter().cloned());
+        let taken = || first_answering(folders.iter().cloned());
         folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
-        assert_eq!(taken(), folders[0].join("netmem.sock"));
-        for folder in folders.iter().rev() {
-            fs::write(folder.join("netmem.sock"), "").unwrap();
-            assert_eq!(taken(), folder.join("netmem.sock"));
+        let none = taken().unwrap_err();
+        assert!(folders.iter().all(|folder| none.contains(&*folder.to_string_lossy())), "{none}");
+        let sockets: Vec<_> = folders.iter().rev().map(|folder| folder.join("netmem.sock")).collect();
+        let mut listening: Vec<_> = sockets
+            .iter()
+            .map(|path| {
+                let listener = UnixListener::bind(path).unwrap();
+                assert_eq!(taken().as_ref(), Ok(path));
+                listener
+            })
+            .collect();
+        // The files of the others stay.
+        for path in sockets[..2].iter().rev() {
+            listening.pop();
+            assert_eq!(taken().as_ref(), Ok(path));
         }
+        listening.clear();
+        assert!(taken().unwrap_err().contains("refused"));
         fs::remove_dir_all(place).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! The interfaces of a plan's ports, and their queues: those of this machine, or of a host that was saved. COLD.
+//! The interfaces of a plan's ports, and their queues: those of this machine, of a run, or of a host that was saved. COLD.
 
 use super::unfit::refuse;
 use crate::failure::Failure;
@@ -11,6 +11,10 @@ use netmem_ports::{DeviceSpec, PortSpec, QueueCount, XdpSpec};
 pub enum Interfaces<'a> {
     /// This network namespace.
     Here,
+    /// This network namespace, before they are waited for: none has to exist.
+    Awaited,
+    /// Those that a run has, with the numbers of queues that it opened, whatever has become of them since.
+    OfRun(&'a [(XdpSpec, u32)]),
     /// A host that `netmem doctor --save` has written.
     Saved(&'a Host),
 }
@@ -19,7 +23,9 @@ impl Interfaces<'_> {
     /// Returns the number that all names of an interface have in common, or None if there is no interface of this name.
     pub fn number(self, name: &str) -> Option<u32> {
         match self {
-            Interfaces::Here => Some(Netdev::open(name).ok()?.index()),
+            Interfaces::Here | Interfaces::Awaited => Some(Netdev::open(name).ok()?.index()),
+            // The run has checked them at its start.
+            Interfaces::OfRun(_) => None,
             Interfaces::Saved(host) => {
                 let (own, _) = host.interface(name)?;
                 let at = host.interfaces.keys().position(|other| other == own)?;
@@ -30,18 +36,35 @@ impl Interfaces<'_> {
 
     /// Returns the number of queues of an xdp port, one or more for each of `workers`.
     ///
-    /// If a saved host lacks some of them, or the interface, that is a finding of its rules and not an error.
+    /// If a saved host lacks some of them, or the interface, that is a finding of its rules and not an error. All queues of
+    /// an interface that is still waited for count as one for each worker.
     ///
     /// # Errors
     /// One line if there are too few here, or the number is not known.
     pub fn queues(self, spec: &XdpSpec, workers: usize) -> Result<u32, String> {
-        let Interfaces::Saved(host) = self else { return spec.count(workers) };
-        if spec.queues != QueueCount::All {
-            return spec.count(workers);
-        }
-        let queues = host.interface(&spec.interface).and_then(|(_, its)| its.queues);
-        let all = queues.map_or(0, |queues| queues.now.saturating_sub(spec.queue));
+        let all = match self {
+            Interfaces::Here => return spec.count(workers),
+            _ if spec.queues != QueueCount::All => return spec.count(workers),
+            Interfaces::Awaited => 0,
+            Interfaces::OfRun(counts) => {
+                counts.iter().find(|(its, _)| its == spec).map_or(0, |(_, count)| *count)
+            }
+            Interfaces::Saved(host) => {
+                let queues = host.interface(&spec.interface).and_then(|(_, its)| its.queues);
+                queues.map_or(0, |queues| queues.now.saturating_sub(spec.queue))
+            }
+        };
         Ok(all.max(workers as u32))
+    }
+
+    /// Returns the number of queues of each xdp port.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] about a port whose number of queues is not known.
+    pub fn counts(self, ports: &[PortSpec], workers: usize) -> Result<Vec<(XdpSpec, u32)>, Failure> {
+        let specs = ports.iter().filter_map(PortSpec::xdp);
+        let counts = specs.map(|spec| Ok((spec.clone(), self.queues(spec, workers)?)));
+        counts.collect::<Result<_, _>>().map_err(Failure::Input)
     }
 }
 
@@ -125,6 +148,20 @@ mod tests {
         }
         let here = count("xdp:nosuch0,queues=all", 1, Interfaces::Here).unwrap_err();
         assert!(here.contains("nosuch0 does not exist"), "{here}");
+    }
+
+    /// Seen: `--wait` ended at once with `queues=all`, and no reload was possible while an interface was away or after
+    /// `ethtool -L`.
+    #[test]
+    fn all_queues_are_one_for_each_worker_before_the_interface_exists_and_as_before_in_a_run() {
+        let ports =
+            ["xdp:nosuch0,queues=all", "xdp:nosuch1:2", "tap:t0"].map(|port| port_spec(port).unwrap());
+        let spec = |at: usize| ports[at].xdp().unwrap().clone();
+        let awaited = Interfaces::Awaited.counts(&ports, 2).unwrap();
+        assert_eq!(awaited, [(spec(0), 2), (spec(1), 2)]);
+        let run = [(spec(0), 8), (spec(1), 2)];
+        assert_eq!(Interfaces::OfRun(&run).counts(&ports, 2).unwrap(), run);
+        assert_eq!(Interfaces::OfRun(&run[1..]).counts(&ports, 3).unwrap(), [(spec(0), 3), (spec(1), 3)]);
     }
 
     #[test]

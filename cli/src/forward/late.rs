@@ -1,9 +1,6 @@
 //! Waits at the start for interfaces that come later, as at a boot. COLD.
 
-use super::interfaces::Interfaces;
 use super::plan::{Plan, Source};
-use crate::args::{ModeArg, check_interfaces};
-use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::system::netdev::Netdev;
 use netmem_ports::DeviceSpec;
@@ -14,12 +11,11 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until each interface of the plan's ports exists and is up, or `plan.wait` is over. Prints once for each interface what it
-/// lacks. An interface that is still missing then is an error when its port is opened.
-///
-/// # Errors
-/// [`Failure::Input`] if two ports of a router have one interface by two of its names. Before it exists, nothing tells.
-pub fn await_interfaces(plan: &Plan) -> Result<(), Failure> {
-    let Source::Ports { ports, .. } = &plan.source else { return Ok(()) };
+/// lacks. Returns true if it waited in vain: an interface that is still missing then is an error of the plan with the interfaces of
+/// this machine, or when its port is opened.
+pub fn await_interfaces(plan: &Plan) -> bool {
+    let Source::Ports { ports, .. } = &plan.source else { return false };
+    let mut is_missing = false;
     let begun = Instant::now();
     let interfaces = ports.iter().filter_map(|port| match &port.device {
         DeviceSpec::Xdp(xdp) => Some(&xdp.interface),
@@ -38,11 +34,9 @@ pub fn await_interfaces(plan: &Plan) -> Result<(), Failure> {
             }
             thread::sleep(LOOK);
         }
+        is_missing |= !plan.wait.is_zero() && lacks(name, plan.fix.is_some()).is_some();
     }
-    if plan.mode == ModeArg::Ip {
-        check_interfaces(ports, |name| Interfaces::Here.number(name)).map_err(Failure::Input)?;
-    }
-    Ok(())
+    is_missing
 }
 
 /// Returns what an interface lacks for its port, or None if it lacks nothing or the run sets it up.

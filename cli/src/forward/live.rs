@@ -220,6 +220,7 @@ pub mod tests {
             idle: Idle::Spin,
             steer: None,
             source,
+            queues: Vec::new(),
             mode,
             packets,
             local_queue,

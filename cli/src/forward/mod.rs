@@ -72,19 +72,30 @@ use std::sync::atomic::AtomicBool;
 /// Forwards as the arguments say, prints the results, and checks their sums. The host is restored at the end.
 ///
 /// # Errors
-/// [`Failure::Input`] before anything was forwarded, [`Failure::Run`] after.
+/// [`Failure::Input`] or [`Failure::NotNow`] before anything was forwarded, [`Failure::Run`] after.
 pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     if args.log_time {
         log::with_times();
     }
     output::leave_to_capture(&args.port);
+    // Before the wait, what is wrong without any interface; after it, the rest.
+    let awaited = Plan::on(args, Interfaces::Awaited)?;
+    // Before other processes can find the run: an early request is handled once the run is set up.
+    let asked = stop::Asked::of(awaited.config.is_some())?;
+    // Ctrl-C and SIGTERM end the process at once during this wait: nothing is set up yet.
+    let is_missing = late::await_interfaces(&awaited);
+    // Who waits for an interface expects it, if not now, then later.
+    let done = set_up_and_run(args, asked);
+    if is_missing { done.map_err(Failure::for_now) } else { done }
+}
+
+/// Makes the plan with the interfaces that are there, sets up what it says, and forwards.
+fn set_up_and_run(args: &ForwardArgs, asked: stop::Asked) -> Result<(), Failure> {
     let plan = Plan::of(args)?;
-    // A signal ends the process at once during this wait: nothing is set up yet.
-    late::await_interfaces(&plan).map_err(|failure| args.placed(failure))?;
     let stop = stop::on_signal()?;
-    // Before other processes can find the run: an early signal is handled once the run is set up.
-    let records = plan.recorder.as_ref().is_some_and(|recorder| recorder.to.is_some());
-    let asked = stop::Asked::of(plan.config.is_some(), records)?;
+    if asked.reload.is_none() {
+        stop::on_hang_up()?;
+    }
     let fixes = plan.fix.as_ref().map(|journal| Fixes::make(&wanted::of_plan(&plan), journal)).transpose()?;
     let fixes = Arc::new(fixes);
     let its = Arc::clone(&fixes);

@@ -21,7 +21,7 @@ use netmem::limits::BATCH_MAX;
 use netmem::page::Hardening;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
-use netmem_ports::PortSpec;
+use netmem_ports::{PortSpec, XdpSpec};
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{OwnAddress, RibRoute, Route};
 use netmem_router::{Allow, ReversePath};
@@ -47,6 +47,8 @@ pub struct Plan {
     pub steer: Option<MeshConfig>,
     /// The source of packets.
     pub source: Source,
+    /// The number of queues of each xdp port.
+    pub queues: Vec<(XdpSpec, u32)>,
     /// The decision about packets.
     pub mode: ModeArg,
     /// The configuration of the full path, or None on the fast path.
@@ -177,6 +179,7 @@ impl Plan {
             idle: args.worker_args.idle.into(),
             steer,
             source,
+            queues: interfaces.counts(&args.port, args.worker_args.workers)?,
             mode: args.mode,
             packets,
             local_queue,

@@ -10,9 +10,12 @@ use crate::args::{ModeArg, port_interface};
 use crate::failure::Failure;
 use netmem::page::Memory;
 use netmem::port::Port;
+use netmem::port::af_packet::AfPacketError;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
-use netmem::port::xdp::{Netdev, TakeControl};
-use netmem_ports::{KernelCopies, OpenPort, PortOpener, PortPlace, PortSpec};
+use netmem::port::memif::MemifError;
+use netmem::port::tap::TapError;
+use netmem::port::xdp::{Netdev, TakeControl, XdpError};
+use netmem_ports::{KernelCopies, OpenError, OpenPort, PortOpener, PortPlace, PortSpec};
 use netmem_router::Interface;
 use std::sync::Arc;
 
@@ -114,7 +117,7 @@ pub struct Opened {
 /// Opens worker `number`'s port at position `place` of the command line, with its wrappers.
 ///
 /// # Errors
-/// [`Failure::Input`] with the failed step and the remedy.
+/// [`Failure::Input`] or [`Failure::NotNow`] with the failed step and the remedy.
 pub fn opened(
     setup: &PortSetup,
     opener: &mut PortOpener,
@@ -123,10 +126,27 @@ pub fn opened(
     place: PortPlace,
 ) -> Result<Opened, Failure> {
     let Owner { worker, pool } = owner;
-    let open = opener.open(spec, place, worker, pool).map_err(Failure::input)?;
+    let open = opener.open(spec, place, worker, pool).map_err(|error| refused(&error))?;
     let interface = Interface { mac: open.mac, mtu: open.mtu.unwrap_or(setup.frame_size.mtu()) };
     let OpenPort { port, detail, copies, .. } = open;
     Ok(Opened { port, interface, detail, copies })
+}
+
+/// Returns the failure of a port that could not be opened. What another program has, or the kernel has no memory or
+/// descriptors for, may be there later.
+fn refused(error: &OpenError) -> Failure {
+    let is_for_now = match error {
+        OpenError::Xdp(error) | OpenError::NoQueueForWorker { error, .. } => matches!(
+            error,
+            XdpError::QueueBound { .. } | XdpError::ProgramAttached { .. } | XdpError::Refused { .. }
+        ),
+        OpenError::Packet(error) => matches!(error, AfPacketError::Refused { .. }),
+        OpenError::Tap(error) => matches!(error, TapError::Busy(_) | TapError::Refused { .. }),
+        OpenError::Memif(error) => matches!(error, MemifError::Watch(_) | MemifError::Bell { .. }),
+        OpenError::OwnPool { .. } | OpenError::Addresses(_) | OpenError::Interface { .. } => true,
+        _ => false,
+    };
+    if is_for_now { Failure::not_now(error) } else { Failure::input(error) }
 }
 
 /// Collects a worker's ports.

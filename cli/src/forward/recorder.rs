@@ -12,14 +12,15 @@ use super::worker_setup::WorkerSetup;
 use crate::control::Record;
 use crate::control::registry::Registry;
 use crate::failure::Failure;
+use crate::log::Level;
 use crate::recorded::{ANSWER_PACKETS, Recorded, digits};
 use by_time::ByTime;
 use netmem::forward::recorder::{QueueTimes, RecordedPacket, RecorderConfig, Recording, recorder};
 use netmem::forward::{Decide, SteeringControl, Verdict};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
-pub use writer::RecordWriter;
+use writer::RecordWriter;
 
 /// The recordings of all workers. Any thread may read them.
 pub struct Recordings {
@@ -52,21 +53,54 @@ pub fn around(
     (Box::new(recorder), Some(recording))
 }
 
-/// Returns the reader of a run's recorder and the writer of its file, as far as there are any.
+/// The file that a recording is written to.
+pub enum RecordFile {
+    /// It is written when that is asked for.
+    Written(RecordWriter),
+    /// There is none. SIGUSR1 sets the flag.
+    Missing(Arc<AtomicBool>),
+}
+
+/// The line about SIGUSR1 to a run that has no such file.
+const NO_FILE: &str =
+    "SIGUSR1: there is no file for a recording: start netmem with --record 1024 --record-to FILE";
+
+impl RecordFile {
+    /// Begins to write the file if it is due. Returns a line about a file that is written, or that cannot be. Call it often.
+    pub fn look(&mut self) -> Option<(Level, String)> {
+        match self {
+            RecordFile::Written(writer) => writer.look(),
+            RecordFile::Missing(asked) => {
+                asked.swap(false, Relaxed).then(|| (Level::Warning, NO_FILE.to_owned()))
+            }
+        }
+    }
+
+    /// Carries out what was asked for so far, at the end of the run. Returns the lines about it.
+    pub fn finish(&mut self) -> Vec<(Level, String)> {
+        match self {
+            RecordFile::Written(writer) => writer.finish(),
+            RecordFile::Missing(_) => self.look().into_iter().collect(),
+        }
+    }
+}
+
+/// Returns the reader of a run's recorder, if there is one, and its file.
 ///
 /// # Errors
 /// Those of [`RecordWriter::new`].
 pub fn of_run(
     plan: &Plan,
-    asked: Option<Arc<AtomicBool>>,
+    asked: Arc<AtomicBool>,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
-) -> Result<(Option<Arc<Recordings>>, Option<RecordWriter>), Failure> {
+) -> Result<(Option<Arc<Recordings>>, RecordFile), Failure> {
     let recordings = Recordings::new(setups).map(Arc::new);
-    let writer = recordings.as_ref().zip(plan.recorder.as_ref()).zip(asked);
-    let writer = writer
-        .map(|((recordings, plan), asked)| RecordWriter::new(recordings, plan, asked, (setups, steering)));
-    Ok((recordings, writer.transpose()?.flatten()))
+    let writer = recordings.as_ref().zip(plan.recorder.as_ref()).map(|(recordings, plan)| {
+        RecordWriter::new(recordings, plan, Arc::clone(&asked), (setups, steering))
+    });
+    let file = writer.transpose()?.flatten().map_or(RecordFile::Missing(asked), RecordFile::Written);
+    Ok((recordings, file))
 }
 
 /// Returns the names of ports in their order, with the port's number where ports share a name, as memif ports of one

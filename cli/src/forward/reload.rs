@@ -1,6 +1,7 @@
 //! SIGHUP and `netmem reload`: reads the configuration again, and changes everything that can change during a run.
 //! COLD.
 
+use super::interfaces::Interfaces;
 use super::plan::{Plan, Source};
 use super::routing::GivenRoutes;
 use crate::args;
@@ -8,7 +9,8 @@ use crate::failure::Failure;
 use crate::log::Level;
 use netmem::forward::filter::{FilterControl, RULES_MAX};
 use netmem::forward::{IdleControl, SteeringControl};
-use netmem_router::icmp::IcmpControl;
+use netmem::steer::Policy;
+use netmem_router::icmp::{IcmpControl, IcmpLimit};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,8 +20,11 @@ use std::time::Duration;
 /// The time that `netmem reload` waits for the thread that reloads.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The result of a reload. An error is one line.
-type Answer = Result<(), String>;
+/// The line about SIGHUP to a run without a configuration.
+const NO_CONFIG: &str = "SIGHUP: there is no configuration to read again: start netmem with --config FILE";
+
+/// The result of a reload: the keys of `netmem set` whose changed values it has overridden. An error is one line.
+type Answer = Result<Vec<&'static str>, String>;
 
 /// The control socket's end: it asks for a reload and waits for the answer.
 pub struct Caller(Sender<Sender<Answer>>);
@@ -60,6 +65,8 @@ pub struct Reload {
     pub idle: Vec<IdleControl>,
     pub icmp: Vec<IcmpControl>,
     pub steering: Option<SteeringControl>,
+    /// The policy of the current plan, with the workers that it chooses from.
+    pub policy: Option<Policy>,
 }
 
 impl Reload {
@@ -71,20 +78,32 @@ impl Reload {
 
     /// Reads the configuration again and answers `callers`. Returns the line for the log.
     pub fn reload(&mut self, callers: &[Sender<Answer>]) -> (Level, String) {
-        let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
+        if self.plan.config.is_none() {
+            return (Level::Warning, NO_CONFIG.to_owned());
+        }
+        // An interface may be away, or have another number of queues by now.
+        let interfaces = Interfaces::OfRun(&self.plan.queues);
+        let plan = args::forward_again().and_then(|args| Plan::on(&args, interfaces));
+        let done = plan.and_then(|plan| self.change(plan));
         let refused =
             |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));
         let done = done.map_err(refused);
         // A caller that is gone needs no answer.
         callers.iter().for_each(|caller| drop(caller.send(done.clone())));
         match done {
-            Ok(()) => (Level::Info, "configuration reloaded".to_owned()),
+            Ok(keys) if keys.is_empty() => (Level::Info, "configuration reloaded".to_owned()),
+            Ok(keys) => {
+                let keys = keys.join(", ");
+                (Level::Info, format!("configuration reloaded; overridden, after netmem set: {keys}"))
+            }
             Err(why) => (Level::Error, why),
         }
     }
 
-    /// Changes the run to `plan`, if the plans differ only in parts that can change. Otherwise nothing has changed.
-    fn change(&mut self, plan: Plan) -> Result<(), Failure> {
+    /// Changes the run to `plan`, if the plans differ only in parts that can change. Otherwise nothing has changed. A part
+    /// that is the same in both plans stays as it is, also if `netmem set` has changed it. Returns the keys of those that
+    /// `netmem set` had changed and that are overridden.
+    fn change(&mut self, plan: Plan) -> Result<Vec<&'static str>, Failure> {
         let fixed = differences(&self.plan, &plan);
         if !fixed.is_empty() {
             return Err(Failure::Input(format!(
@@ -96,22 +115,80 @@ impl Reload {
         if rules.is_some_and(|rules| rules.len() > RULES_MAX) {
             return Err(Failure::Input(format!("give at most {RULES_MAX} rules")));
         }
+        let mut overridden = Vec::new();
         // The only part that may still be rejected comes first.
-        if let (Some(steering), Some(steer)) = (&self.steering, &plan.steer) {
-            steering.set_policy(&steer.policy).map_err(Failure::input)?;
+        overridden.extend(self.change_policy(&plan)?);
+        overridden.extend(self.change_rules(&plan)?);
+        if plan.idle != self.plan.idle {
+            overridden
+                .extend(self.idle.iter().any(|idle| idle.get() != self.plan.idle).then_some("forward.idle"));
+            self.idle.iter().for_each(|idle| idle.set(plan.idle));
         }
-        for control in &self.rules {
-            control.replace(rules.cloned().unwrap_or_default()).map_err(Failure::input)?;
-        }
-        self.idle.iter().for_each(|idle| idle.set(plan.idle));
-        self.icmp.iter().for_each(|icmp| icmp.set(plan.icmp));
+        let limits = ICMP.iter().filter_map(|(key, of)| self.change_limit(&plan, *of).then_some(*key));
+        overridden.extend(limits);
         if let (Some(given), Source::Ports { routes, .. }) = (&mut self.routes, &plan.source) {
             given.replace(routes);
         }
         self.plan = plan;
-        Ok(())
+        Ok(overridden)
+    }
+
+    /// Changes the steering policy if the plans differ in it.
+    fn change_policy(&mut self, plan: &Plan) -> Result<Option<&'static str>, Failure> {
+        let (Some(steering), Some(old), Some(new)) = (&self.steering, &self.plan.steer, &plan.steer) else {
+            return Ok(None);
+        };
+        if old.policy == new.policy {
+            return Ok(None);
+        }
+        let is_overridden = Some(steering.policy()) != self.policy;
+        steering.set_policy(&new.policy).map_err(Failure::input)?;
+        self.policy = Some(steering.policy());
+        Ok(is_overridden.then_some("steer.policy"))
+    }
+
+    /// Changes the rules if the plans differ in them.
+    fn change_rules(&self, plan: &Plan) -> Result<Option<&'static str>, Failure> {
+        let of =
+            |plan: &Plan| plan.packets.as_ref().and_then(|packets| packets.rules.clone()).unwrap_or_default();
+        let (old, new) = (of(&self.plan), of(plan));
+        if old == new {
+            return Ok(None);
+        }
+        let is_set = |control: &FilterControl| !control.rules().iter().map(|of| &of.rule).eq(&old);
+        let is_overridden = self.rules.iter().any(is_set);
+        for control in &self.rules {
+            control.replace(new.clone()).map_err(Failure::input)?;
+        }
+        Ok(is_overridden.then_some("rules"))
+    }
+
+    /// Changes one number of the limit on ICMP errors if the plans differ in it. Returns true if `netmem set` had changed
+    /// it.
+    fn change_limit(&self, plan: &Plan, of: OfLimit) -> bool {
+        let (mut old, mut new) = (self.plan.icmp, plan.icmp);
+        let (old, new) = (*of(&mut old), *of(&mut new));
+        let mut is_overridden = false;
+        for control in self.icmp.iter().filter(|_| old != new) {
+            let mut limit = control.get();
+            is_overridden |= *of(&mut limit) != old;
+            *of(&mut limit) = new;
+            control.set(limit);
+        }
+        is_overridden
     }
 }
+
+/// Returns one number of the limit on ICMP errors.
+type OfLimit = fn(&mut IcmpLimit) -> &mut u32;
+
+/// The keys of `netmem set` about the limit on ICMP errors, and their numbers.
+const ICMP: [(&str, OfLimit); 4] = [
+    ("icmp.rate", |limit| &mut limit.rate),
+    ("icmp.burst", |limit| &mut limit.burst),
+    ("icmp.source_rate", |limit| &mut limit.source_rate),
+    ("icmp.source_burst", |limit| &mut limit.source_burst),
+];
 
 /// Returns the differing keys of the parts that cannot change.
 fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {

@@ -17,7 +17,7 @@ use netmem_router::Interface;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
 use netmem_router::{NeighbourQueues, Router, neighbour_queues};
-use netmem_rtnetlink::{FollowError, Follower, FollowerConfig, FollowerTables, StaticRoutes};
+use netmem_rtnetlink::{Follower, FollowerConfig, FollowerTables, StaticRoutes};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, mem};
@@ -96,7 +96,7 @@ impl GivenRoutes {
 /// the given routes, and the follower of the kernel's, if they are followed.
 ///
 /// # Errors
-/// [`Failure::Input`] if the kernel's state cannot be read.
+/// [`Failure::NotNow`] if the kernel's state cannot be read.
 pub fn mode_decision(
     plan: &Plan,
     interfaces: Vec<Interface>,
@@ -148,7 +148,7 @@ fn routes(
             ),
         );
     }
-    let (follower, reader) = Follower::start(config).map_err(Failure::input)?;
+    let (follower, reader) = Follower::start(config).map_err(Failure::not_now)?;
     Ok((ModeDecision::Ip(reader), Some(GivenRoutes::Beside(follower.static_routes())), Some(follower)))
 }
 
@@ -167,27 +167,18 @@ impl Following {
         queues
     }
 
-    /// Follows until the workers are drained. If that fails, the workers go on with the current routes.
-    pub fn run(mut self, phases: &Phases) {
+    /// Follows until the workers are drained.
+    ///
+    /// # Errors
+    /// One line, at once, if that is not possible any more: the workers would go on with the current routes for ever.
+    pub fn run(mut self, phases: &Phases) -> Result<(), String> {
         let mut resyncs = Resyncs::default();
         let (mut own, tables, mut forged) =
             (AddressUpdates::new(mem::take(&mut self.own)), self.follower.tables(), false);
         while !phases.is_drained() {
-            match self.follower.poll(TURN) {
-                Ok(()) => {
-                    if let Some(news) = resyncs.went_on(|| tables.counters().resyncs) {
-                        log::say(Level::Info, format_args!("netmem: {news}"));
-                    }
-                }
-                Err(error @ FollowError::Request { .. }) => {
-                    if let Some(news) = resyncs.failed(&error.to_string(), tables.counters().resyncs) {
-                        log::say(Level::Warning, format_args!("netmem: {news}"));
-                    }
-                }
-                Err(error) => {
-                    log::say(Level::Error, format_args!("netmem: routes are no longer updated: {error}"));
-                    return;
-                }
+            let news = resyncs.after_turn(self.follower.poll(TURN), || tables.counters().resyncs)?;
+            if let Some((level, news)) = news {
+                log::say(level, format_args!("netmem: {news}"));
             }
             if !forged && tables.counters().forged > 0 {
                 log::say(
@@ -204,6 +195,7 @@ impl Following {
                 log::say(Level::Info, format_args!("netmem: {news}"));
             }
         }
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use super::network::{Ended, Network, Traveled};
 use super::own_addresses::Followed;
 use super::phases::{LatestStatus, Phases};
 use super::plan::Plan;
-use super::recorder::RecordWriter;
+use super::recorder::RecordFile;
 use super::reload::Reload;
 use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, dropped};
 use super::retention::{LocalQueueReport, MirrorReport, RetentionThread};
@@ -69,7 +69,7 @@ type Beside<'a> = (
 
 /// The parts that are informed during the run, and those that are watched.
 type Monitored<'a> =
-    (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut Option<RecordWriter>);
+    (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut RecordFile);
 
 /// The end of a run: the flag of a signal, and the function to call before the process ends without a stuck worker.
 type End<'a> = (&'a AtomicBool, &'a dyn Fn());
@@ -77,7 +77,7 @@ type End<'a> = (&'a AtomicBool, &'a dyn Fn());
 /// Forwards as planned until the time, the packets or a signal end the run.
 ///
 /// # Errors
-/// [`Failure::Input`] if a thread of the run cannot be started: nothing was forwarded then. [`Failure::Run`] if one
+/// [`Failure::NotNow`] if a thread of the run cannot be started: nothing was forwarded then. [`Failure::Run`] if one
 /// died.
 pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Failure> {
     let Dataplane {
@@ -92,7 +92,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
         following,
         mut reload,
         control,
-        mut writer,
+        mut record_file,
         latest_status,
         scraped,
         copies: _,
@@ -101,8 +101,9 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
-    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
-    let beside = (network, retention, following, scraped.as_ref().map(|of| &of.cuts), &latest_status);
+    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file);
+    let beside =
+        (network, retention, following, scraped.as_ref().map(|scraped| &scraped.cuts), &latest_status);
     let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
@@ -182,7 +183,7 @@ fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<Sti
 struct Threads<'scope> {
     network: Option<Running<'scope, (Option<usize>, Traveled)>>,
     retention: Option<Running<'scope, (Option<LocalQueueReport>, Option<MirrorReport>)>>,
-    following: Option<Running<'scope, ()>>,
+    following: Option<Running<'scope, Result<(), String>>>,
     /// Each with the core that it was pinned to.
     workers: Vec<Running<'scope, Option<usize>>>,
 }
@@ -192,7 +193,7 @@ type Running<'scope, T> = ScopedJoinHandle<'scope, Option<T>>;
 /// Starts the threads. Each waits for [`Phases::begin`].
 ///
 /// # Errors
-/// [`Failure::Input`] if one cannot be started. Those before it wait.
+/// [`Failure::NotNow`] if one cannot be started. Those before it wait.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],
@@ -254,17 +255,16 @@ fn threads(
         log::never_wait();
         phases.begin(threads.is_ok());
         let Threads { network, retention, following, workers } = threads?;
-        let alive = || !workers.iter().any(|worker| worker.is_finished());
+        let alive = || are_alive(&workers, following.as_ref());
         let seconds = watch(phases, plan, stop, (&mut watchdog, monitored), alive);
         phases.stop_forwarding();
         await_end(&mut watchdog, &workers, give_up);
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         log::may_wait();
         phases.drained();
-        following
-            .map(|following| following.join())
-            .transpose()
-            .map_err(|why| died("the follower of routes", &*why))?;
+        let followed = following.map(|following| following.join()).transpose();
+        let followed = followed.map_err(|why| died("the follower of routes", &*why))?.flatten();
+        followed.transpose().map_err(Failure::run)?;
         let traveled = network.map(|network| network.join()).transpose();
         let local_queue = retention.map(|retention| retention.join()).transpose();
         let cores = workers.into_iter().enumerate().map(|(number, core)| {
@@ -277,6 +277,11 @@ fn threads(
         let (network_core, traveled) = traveled.unzip();
         Ok(Ran { traveled, local_queue, mirror, seconds, cores, network_core: network_core.flatten() })
     })
+}
+
+/// Returns true while no worker, and not the follower of routes, has ended by itself.
+fn are_alive<W, F>(workers: &[Running<'_, W>], following: Option<&Running<'_, F>>) -> bool {
+    !workers.iter().any(|worker| worker.is_finished()) && !following.is_some_and(|of| of.is_finished())
 }
 
 /// Waits for workers that are to end. If one never does, the process ends without it, with a line and the exit code
@@ -324,13 +329,14 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (watchdog, (live, own, links, reload, writer)): (&mut Watchdog, Monitored<'_>),
+    (watchdog, (live, own, links, reload, record_file)): (&mut Watchdog, Monitored<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
     let mut looked = begun;
     service.ready();
-    let look = if plan.ends_by_itself() { TICK } else { LOOK }.min(plan.watchdog.unwrap_or(LOOK));
+    let look = if plan.ends_by_itself() { TICK } else { LOOK };
+    let look = look.min(plan.watchdog.unwrap_or(LOOK)).min(service.patience().unwrap_or(LOOK));
     while !stop.load(Relaxed) && alive() && !phases.is_sending_over() && !phases.is_over() {
         let elapsed = begun.elapsed();
         let left = plan.time.map_or(TICK, |time| time.saturating_sub(elapsed));
@@ -341,12 +347,11 @@ fn watch(
         live.tick(&phases.states());
         live.complain(phases.complaints());
         watchdog.look(phases).iter().for_each(|line| live.say(Level::Warning, line));
-        if !watchdog.has_stalled() {
+        if !service.patience().is_some_and(|patience| watchdog.has_stalled(patience)) {
             service.alive();
         }
         reload_if_asked(reload.as_mut(), &service, live);
-        let written = writer.as_mut().and_then(RecordWriter::look);
-        written.iter().for_each(|(level, line)| live.say(*level, line));
+        record_file.look().iter().for_each(|(level, line)| live.say(*level, line));
         if looked.elapsed() >= look {
             looked = Instant::now();
             phases.request_status();
@@ -355,11 +360,10 @@ fn watch(
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
-    let written = writer.as_mut().and_then(RecordWriter::finish);
-    written.iter().for_each(|(level, line)| live.say(*level, line));
+    service.stopping();
+    record_file.finish().iter().for_each(|(level, line)| live.say(*level, line));
     // The final check, which a short run would not have made otherwise.
     links.look().iter().for_each(|(level, line)| live.say(*level, line));
-    service.stopping();
     phases.stop_sending();
     while !phases.is_alone() && !phases.is_sending_over() {
         thread::yield_now();
@@ -383,6 +387,27 @@ fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Li
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Seen in a review: a follower that had ended was not noticed, and its router went on for good.
+    #[test]
+    fn a_run_whose_follower_of_routes_has_ended_is_not_alive() {
+        let has_ended = AtomicBool::new(false);
+        let worker = || {
+            while !has_ended.load(Relaxed) {
+                thread::yield_now();
+            }
+            Some(1)
+        };
+        thread::scope(|scope| {
+            let workers = [scope.spawn(worker)];
+            let follower = scope.spawn(|| None::<()>);
+            while !follower.is_finished() {
+                thread::yield_now();
+            }
+            assert!(are_alive(&workers, None::<&Running<'_, ()>>) && !are_alive(&workers, Some(&follower)));
+            has_ended.store(true, Relaxed);
+        });
+    }
 
     #[test]
     fn a_thread_that_died_is_named_with_what_it_said() {

@@ -8,7 +8,7 @@ use crate::sandbox::SandboxPlan;
 /// What the run gives up, and where it meets others.
 ///
 /// # Errors
-/// [`Failure::Input`] for an address of metrics that is none.
+/// [`Failure::Input`] for an address of metrics that is none, and for a user without a sandbox.
 pub fn of(args: &ForwardArgs) -> Result<SandboxPlan, Failure> {
     let metrics = match args.scrape.address()? {
         Some(Address::Unix(path)) => Some(path),
@@ -17,6 +17,6 @@ pub fn of(args: &ForwardArgs) -> Result<SandboxPlan, Failure> {
     Ok(SandboxPlan {
         listening: args.control.iter().cloned().chain(metrics).collect(),
         undoes: args.fix.is_some(),
-        ..SandboxPlan::of_ports(&args.port, &args.sandbox)
+        ..SandboxPlan::of_ports(&args.port, &args.sandbox)?
     })
 }

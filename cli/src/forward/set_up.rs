@@ -12,7 +12,7 @@ use super::packet_registry;
 use super::phases::LatestStatus;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
-use super::recorder::{self, RecordWriter};
+use super::recorder::{self, RecordFile};
 use super::registry::registry;
 use super::reload::{self, Reload, Requests};
 use super::retention::{MirrorRetention, RetentionThread};
@@ -59,12 +59,12 @@ pub struct Dataplane {
     pub steering: Option<SteeringControl>,
     /// The follower of the kernel's routes, or None if routes are given.
     pub following: Option<Following>,
-    /// The reload of the configuration, or None without a configuration file.
+    /// The reload of the configuration, or None if SIGHUP does not ask for one.
     pub reload: Option<Reload>,
     /// The control socket, if requested.
     pub control: Option<Server>,
-    /// The writer of the flight recorder's file, if there is to be one.
-    pub writer: Option<RecordWriter>,
+    /// The flight recorder's file.
+    pub record_file: RecordFile,
     /// The states of ports, for the control socket.
     pub latest_status: LatestStatus,
     /// The metrics, if requested.
@@ -83,7 +83,7 @@ pub struct Scraped {
 /// Sets everything up, for a run that signals may ask for something by `asked`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the failed step and the remedy.
+/// [`Failure::Input`] or [`Failure::NotNow`] with the failed step and the remedy.
 pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
@@ -107,7 +107,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     }
     let retention = retention_thread(&mut setups, &memory, plan, times.as_ref())?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
-    let (recordings, writer) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
+    let (recordings, record_file) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
     let ((caller, requests), latest_status) = (reload::requests(), LatestStatus::default());
     let listen = |socket| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &latest_status));
@@ -122,9 +122,9 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         control::start(socket, registry)
     };
     let control = control.map(listen).transpose()?;
-    let scraped = scraped(listener, &memory, &setups, (steering.as_ref(), retention.as_ref()))?;
-    let from = (asked.reload, requests);
-    let reload = reload(plan, routes, from, &setups, (hooks.as_ref(), steering.as_ref()));
+    let others = (steering.as_ref(), retention.as_ref(), following.as_ref());
+    let scraped = scraped(listener, &memory, &setups, others)?;
+    let reload = reload(plan, routes, (asked.reload, requests), &setups, (hooks.as_ref(), steering.as_ref()));
     Ok(Dataplane {
         memory,
         setups,
@@ -139,7 +139,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         reload,
         control,
         latest_status,
-        writer,
+        record_file,
         scraped,
         copies,
     })
@@ -162,16 +162,21 @@ fn scraped(
     listener: Option<metrics::Listener>,
     memory: &Memory,
     setups: &[WorkerSetup],
-    (steering, retention): (Option<&SteeringControl>, Option<&RetentionThread>),
+    (steering, retention, following): (
+        Option<&SteeringControl>,
+        Option<&RetentionThread>,
+        Option<&Following>,
+    ),
 ) -> Result<Option<Scraped>, Failure> {
     let Some(listener) = listener else { return Ok(None) };
     let beside = retention.map(|retention| Arc::clone(&retention.standing));
     let cuts = Arc::new(Cuts::new(setups, steering, beside));
-    let server = metrics::start(listener, Source::new(&cuts, setups, memory))?;
+    let tables = following.map(|following| following.follower.tables());
+    let server = metrics::start(listener, Source::new(&cuts, setups, memory, tables))?;
     Ok(Some(Scraped { cuts, _server: server }))
 }
 
-/// Returns the reload of the configuration, if there is a configuration file.
+/// Returns the reload of the configuration, if SIGHUP asks for it.
 fn reload(
     plan: &Plan,
     routes: Option<GivenRoutes>,
@@ -188,6 +193,7 @@ fn reload(
         idle: setups.iter().map(|setup| setup.forwarder.idle_control()).collect(),
         icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
         steering: steering.cloned(),
+        policy: steering.map(SteeringControl::policy),
     })
 }
 
@@ -206,7 +212,7 @@ fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let bytes = memory_bytes(plan);
     let workers = plan.workers + usize::from(plan.retains());
     let config = MemoryConfig { bytes, workers, hardening: plan.hardening, ..MemoryConfig::default() };
-    lending::memory(&config, plan.lends()).map_err(Failure::input)
+    lending::memory(&config, plan.lends())
 }
 
 /// Makes the lanes between the workers.

@@ -57,14 +57,14 @@ impl Watchdog {
         self.look_at(Instant::now(), |worker| phases.is_status_requested(worker))
     }
 
-    /// Returns true if a worker was reported as stalled and has not come round since.
-    pub fn has_stalled(&self) -> bool {
-        self.workers.iter().any(|worker| worker.said)
+    /// Returns true if a worker has not come round for this long, whether that is reported or not.
+    pub fn has_stalled(&self, patience: Duration) -> bool {
+        self.workers.iter().any(|worker| worker.waited >= patience)
     }
 
     fn look_at(&mut self, now: Instant, is_asked: impl Fn(usize) -> bool) -> Vec<String> {
         let passed = now.duration_since(std::mem::replace(&mut self.looked, now)).min(LATE);
-        let Some(patience) = self.patience else { return Vec::new() };
+        let patience = self.patience.unwrap_or(Duration::MAX);
         let each = self.workers.iter_mut().enumerate();
         each.filter_map(|(number, worker)| worker.look(number, is_asked(number), passed, patience)).collect()
     }
@@ -190,5 +190,19 @@ mod tests {
     fn a_watchdog_that_is_switched_off_reports_nothing() {
         let mut watchdog = watchdog(None);
         assert_eq!(looks(&mut watchdog, 1000, TICK, |_| true), [""; 0]);
+    }
+
+    /// Seen: with `watchdog = 0` systemd got signs of life from a run whose workers all hung, and with 600 for ten minutes.
+    #[test]
+    fn a_worker_that_hangs_is_no_sign_of_life_however_long_its_report_takes() {
+        for reported in [None, Some(200 * PATIENCE)] {
+            let mut watchdog = watchdog(reported);
+            assert_eq!(looks(&mut watchdog, 149, TICK, |worker| worker == 1), [""; 0]);
+            assert!(!watchdog.has_stalled(PATIENCE));
+            assert_eq!(looks(&mut watchdog, 1, TICK, |worker| worker == 1), [""; 0]);
+            assert!(watchdog.has_stalled(PATIENCE));
+            assert_eq!(looks(&mut watchdog, 1, TICK, |_| false), [""; 0]);
+            assert!(!watchdog.has_stalled(PATIENCE), "it has come round");
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::page::{Kind, Labels, Page};
 use crate::forward::cuts::{Answer, Cut, Packets, PortAnswer};
 use netmem::page::Memory;
 use netmem::pool::{Ledger, Pool, PoolStats};
+use netmem_rtnetlink::FollowerTables;
 use std::time::Duration;
 
 /// Writes the whole run: whether this is one cut, the drops, and the packets between workers.
@@ -271,6 +272,24 @@ pub fn memory(page: &mut Page, memory: &Memory) {
     family.sample(&labels("workers") as &Labels<'_>, stats.cached);
     let help = "Allocations of pages that failed.";
     page.family("netmem_memory_failed_allocations", Kind::Counter, help).sample(&[], stats.failed);
+}
+
+/// Writes what happened while the kernel's routes were followed, which is not part of the cut.
+pub fn netlink(page: &mut Page, tables: &FollowerTables) {
+    let counters = tables.counters();
+    let help = "Events while the kernel's routes are followed, by their names in netmem stat netlink.";
+    let mut family = page.family("netmem_netlink_events", Kind::Counter, help);
+    for (event, count) in [
+        ("resyncs", counters.resyncs),
+        ("failures", counters.failures),
+        ("overruns", counters.overruns),
+        ("unsettled", counters.unsettled),
+        ("unread", counters.unread),
+        ("forged", counters.forged),
+        ("unanswered", counters.unanswered),
+    ] {
+        family.sample(&[("event", event)], count);
+    }
 }
 
 fn seconds(time: Duration) -> f64 {

@@ -6,6 +6,7 @@ use crate::forward::cuts::Cuts;
 use crate::forward::worker_setup::WorkerSetup;
 use netmem::page::Memory;
 use netmem::pool::Pool;
+use netmem_rtnetlink::FollowerTables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,14 +15,21 @@ pub struct Source {
     cuts: Arc<Cuts>,
     pools: Vec<Pool>,
     memory: Memory,
+    /// The kernel's routes, if they are followed.
+    tables: Option<FollowerTables>,
     scrapes: AtomicU64,
 }
 
 impl Source {
-    /// Makes the source for the run of these workers.
-    pub fn new(cuts: &Arc<Cuts>, setups: &[WorkerSetup], memory: &Memory) -> Source {
+    /// Makes the source for the run of these workers, which may follow the kernel's routes.
+    pub fn new(
+        cuts: &Arc<Cuts>,
+        setups: &[WorkerSetup],
+        memory: &Memory,
+        tables: Option<FollowerTables>,
+    ) -> Source {
         let pools = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
-        Source { cuts: Arc::clone(cuts), pools, memory: memory.clone(), scrapes: AtomicU64::new(0) }
+        Source { cuts: Arc::clone(cuts), pools, memory: memory.clone(), tables, scrapes: AtomicU64::new(0) }
     }
 
     /// Lets workers take a sample. Call it all the time.
@@ -39,6 +47,7 @@ impl Source {
         families::frames(&mut page, &cut);
         families::pools(&mut page, &self.pools);
         families::memory(&mut page, &self.memory);
+        self.tables.iter().for_each(|tables| families::netlink(&mut page, tables));
         page.finish()
     }
 }

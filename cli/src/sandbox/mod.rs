@@ -63,7 +63,15 @@ pub struct SandboxPlan {
 impl SandboxPlan {
     /// Returns the plan of a run with these ports that listens on no socket of its own and does not change the
     /// host.
-    pub fn of_ports(ports: &[PortSpec], args: &SandboxArgs) -> SandboxPlan {
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for a user without a sandbox.
+    pub fn of_ports(ports: &[PortSpec], args: &SandboxArgs) -> Result<SandboxPlan, Failure> {
+        if args.no_sandbox && args.user.is_some() {
+            return Err(Failure::input(
+                "--user with --no-sandbox: without the sandbox the user does not change; leave one of them out",
+            ));
+        }
         let met = |role: Role| {
             let path = move |port: &PortSpec| match &port.device {
                 DeviceSpec::Memif { path, config } if config.role == role => Some(path.clone()),
@@ -78,7 +86,7 @@ impl SandboxPlan {
             }
             _ => None,
         };
-        SandboxPlan {
+        Ok(SandboxPlan {
             on: !args.no_sandbox,
             user: args.user,
             interfaces: ports.iter().filter_map(interface).collect(),
@@ -87,7 +95,7 @@ impl SandboxPlan {
             made: met(Role::Server),
             undoes: false,
             locks_again: ports.iter().any(|port| matches!(port.device, DeviceSpec::Xdp(_))),
-        }
+        })
     }
 }
 
@@ -117,7 +125,8 @@ pub fn start(
         neighbour: Box::new(neighbour),
         undo: Box::new(undo),
     };
-    let begin = || become_broker(side);
+    // With all privileges it must not serve. The run then ends, as if the broker had been killed.
+    let begin = || become_broker(side).inspect_err(warn).is_ok();
     // Its lines are printed already.
     let end = || drop((setup.undo)());
     let broker = broker::start(&setup, begin, end).map_err(|error| match error {
@@ -191,22 +200,24 @@ fn check_alone() -> Result<(), Failure> {
     }
 }
 
-/// Drops all privileges but a broker's, for a process that opens sockets and programs for others. Prints a line if
-/// that fails.
-pub fn enter_as_broker() {
-    become_broker(Side::Broker);
+/// Drops all privileges but a broker's, for a process that opens sockets and programs for others.
+///
+/// # Errors
+/// [`Failure::Input`] if others are left.
+pub fn enter_as_broker() -> Result<(), Failure> {
+    become_broker(Side::Broker)
 }
 
-/// Keeps the capabilities and system calls of a broker. Prints a line if others are left.
-fn become_broker(side: Side) {
+/// Keeps the capabilities and system calls of a broker.
+///
+/// # Errors
+/// [`Failure::Input`] if others are left.
+fn become_broker(side: Side) -> Result<(), Failure> {
     // Before Linux 5.11 maps count as locked memory.
     let _ = privileges::raise_lock_limit();
     let kept = privileges::give_up(Kept::OfBroker, None);
     let kept = kept.map_err(|errno| failed("give up capabilities", &errno));
-    let entered = kept.and_then(|()| filters::compiled(side)).and_then(|filter| filters::apply(&filter));
-    if let Err(failure) = entered {
-        warn(&failure);
-    }
+    kept.and_then(|()| filters::compiled(side)).and_then(|filter| filters::apply(&filter))
 }
 
 fn warn(failure: &Failure) {
@@ -247,7 +258,7 @@ pub fn has_privileges() -> bool {
 
 /// Returns the failure that the broker ended before the run began, at that step.
 fn ended_early(step: &str) -> Failure {
-    Failure::input(format!(
+    Failure::not_now(format!(
         "sandbox: the broker (netmem-broker) has ended while the run was set up ({step}): find out what ended it (a lack of \
          memory is in journalctl -k) and start netmem again, or run without (--no-sandbox)"
     ))

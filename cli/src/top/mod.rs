@@ -18,7 +18,7 @@ mod terminal;
 mod view;
 
 use crate::args::TopArgs;
-use crate::control::default_path;
+use crate::control::path_of_run;
 use crate::failure::Failure;
 use crate::stop;
 use keys::Key;
@@ -43,7 +43,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// [`Failure::Input`] if there is no terminal or no process answers. [`Failure::Run`] if the terminal fails.
 pub fn run(args: &TopArgs) -> Result<(), Failure> {
     terminal::check()?;
-    let path = args.control.clone().unwrap_or_else(default_path);
+    let path = path_of_run(args.control.as_deref())?;
     let waiting = Arc::new(AtomicBool::new(true));
     stop::at_once_while(&waiting)?;
     let stop = stop::on_signal()?;

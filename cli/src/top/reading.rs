@@ -307,7 +307,7 @@ pub mod tests {
 
     /// Seen: `netmem top` panicked, because a count below 0 wraps and the sum of the places overflowed.
     #[test]
-    fn a_pool_is_balanced_when_its_places_add_up_and_no_frame_is_astray() {
+    fn a_pool_is_balanced_when_its_places_add_up_and_no_frame_is_miscounted() {
         let pool = |places| Pool { name: "rx".into(), total: 10, places };
         assert!(pool([1, 2, 3, 0, 4, 0, 0, 0]).is_balanced());
         assert!(!pool([1, 2, 3, 0, 3, 0, 0, 0]).is_balanced());

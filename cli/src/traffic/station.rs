@@ -88,7 +88,7 @@ impl Station {
         check(specs, receives)?;
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
-        let plan = SandboxPlan::of_ports(specs, &args.sandbox);
+        let plan = SandboxPlan::of_ports(specs, &args.sandbox)?;
         let broker = sandbox::start(&plan, || Ok(()))?;
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(no_core(core, &error)))?;
@@ -98,7 +98,7 @@ impl Station {
         let config =
             MemoryConfig { bytes: frames * frame_size.bytes(), workers: 1, ..MemoryConfig::default() };
         let lends = specs.iter().any(PortSpec::lends);
-        let memory = lending::memory(&config, lends).map_err(Failure::input)?;
+        let memory = lending::memory(&config, lends)?;
         let mut worker = memory.worker().map_err(Failure::input)?;
         let usual = PoolConfig::of_frames(frame_size.bytes());
         let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..usual };

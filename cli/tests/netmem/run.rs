@@ -43,16 +43,32 @@ impl Run {
         serde_json::from_str(&stdout(&out)).expect("one JSON value")
     }
 
-    /// Ends it by SIGINT. Its counters must add up, and its socket must be gone.
+    /// Ends it by SIGINT. Returns its lines.
+    pub fn lines_at_its_end(&mut self) -> String {
+        let child = self.child.take().expect("it runs");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it can be signalled");
+        stderr(&child.wait_with_output().expect("it ends"))
+    }
+
+    /// Ends it by SIGINT. Its counters must add up, and its socket must be gone. Of its lines only those about what was set
+    /// are allowed.
     pub fn end(mut self) -> Value {
         let child = self.child.take().expect("it runs");
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it can be signalled");
-        let report = object(&child.wait_with_output().expect("it ends"));
+        let mut out = child.wait_with_output().expect("it ends");
+        out.stderr = without_settings(&stderr(&out)).into_bytes();
+        let report = object(&out);
         assert_adds_up(&report);
         assert!(!self.path.exists(), "the socket is gone");
         report
     }
+}
+
+/// Returns the lines that are not about what `netmem set` has changed.
+pub fn without_settings(lines: &str) -> String {
+    lines.split_inclusive('\n').filter(|line| !line.starts_with("netmem: set ")).collect()
 }
 
 impl Drop for Run {

@@ -280,7 +280,7 @@ fn a_run_whose_broker_is_killed_while_it_is_set_up_ends_with_one_line_and_the_ho
     let broker = Pid::from_raw(broker_of(child.id()).cast_signed()).expect("a number");
     kill_process(broker, Signal::KILL).expect("kill(2)");
     let lines: Vec<String> = said.collect();
-    assert_eq!(child.wait().expect("wait").code(), Some(2), "{lines:?}");
+    assert_eq!(child.wait().expect("wait").code(), Some(3), "{lines:?}");
     assert!(lines.len() == 1 && lines[0].starts_with(ENDED), "{lines:?}");
     assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false), "{lines:?}");
 }

@@ -1,11 +1,12 @@
 //! Interfaces are set down, and taken away and made again, while two hosts flood the path between them.
 
-use crate::forwarder::Forwarder;
+use crate::forwarder::{Forwarder, netmem};
 use crate::packets::Flood;
 use crate::summary::Summary;
-use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::testbed::{Testbed, Wiring, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use rustix::process::Signal;
+use std::fs;
 
 #[test]
 fn the_path_is_back_whenever_an_interface_is_set_up_again_in_native_mode() {
@@ -64,6 +65,41 @@ fn take_away_and_make_again(bed: &Testbed, number: u8) {
     host.ip("link del eth0");
     bed.wire(number, 1);
     wait_until("the programs are there again", || bed.has_programs());
+}
+
+/// Seen: with queues=all each reload was refused while an interface was away, and also after it had another number of
+/// queues, because of `frames`, which nobody had written.
+#[test]
+fn a_rule_changes_while_an_interface_of_all_queues_is_away_and_when_it_is_back_with_more_queues() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let (config, control) = (scratch("absence-config"), scratch("absence-control"));
+    let rule = |port: u16| {
+        fs::write(&config, format!("path = \"full\"\nrule = [\"drop,proto=udp,dport={port}\"]\n"))
+            .expect("a file");
+    };
+    rule(7);
+    rule(7);
+    let at = format!("--control={}", control.display());
+    let options = [&format!("--config={}", config.display())[..], &at];
+    let forwarder = Forwarder::start_on(&bed, ["xdp:one,queues=all", "xdp:two,queues=all"], &options);
+    let reloaded = |port: u16| {
+        rule(port);
+        let out = netmem(&bed).args(["reload", &at]).output().expect("netmem runs");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let out = netmem(&bed).args(["set", "rules", &at]).output().expect("netmem runs");
+        let rules = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(rules.contains(&format!("dport={port}")), "{rules}");
+    };
+    bed.h2.ip("link del eth0");
+    reloaded(8);
+    bed.wire(2, 2);
+    wait_until("the programs are there again", || bed.has_programs());
+    reloaded(9);
+    let out = forwarder.end(Signal::INT);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && !said.contains("error"), "{said}");
+    fs::remove_file(&config).expect("the configuration");
+    bed.assert_nothing_left();
 }
 
 #[test]

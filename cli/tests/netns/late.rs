@@ -20,7 +20,9 @@ const NOBODY: u32 = 65534;
 #[test]
 fn a_run_that_waits_begins_when_all_interfaces_are_there_and_up() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
-    for ports in [["xdp:one", "xdp:two"], ["packet:one", "packet:two"]] {
+    // Seen: with queues=all a run did not wait, and ended at once.
+    let all = ["xdp:one,queues=all", "xdp:two,queues=all"];
+    for ports in [["xdp:one", "xdp:two"], ["packet:one", "packet:two"], all] {
         bed.dut.ip("link set dev one down");
         bed.h2.ip("link del eth0");
         let mut command = netmem(&bed);
@@ -46,17 +48,20 @@ fn a_run_that_waits_begins_when_all_interfaces_are_there_and_up() {
 #[test]
 fn a_run_whose_wait_is_over_reports_what_is_missing() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
-    let mut command = netmem(&bed);
-    command.args(["forward", "--mode=cross-connect", "--wait=2", "--port=xdp:one", "--port=xdp:three"]);
-    let out = command.output().expect("netmem");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(2), "{said}");
-    let lines: Vec<_> = said.lines().collect();
-    assert!(
-        matches!(lines[..], [waits, error] if waits.contains("waits for interface three, which does not")
-            && error.starts_with("error: interface three does not exist")),
-        "{said}"
-    );
+    for missing in ["xdp:three", "xdp:three,queues=all"] {
+        let mut command = netmem(&bed);
+        command.args(["forward", "--mode=cross-connect", "--wait=2", "--port=xdp:one", "--port", missing]);
+        let out = command.output().expect("netmem");
+        let said = String::from_utf8_lossy(&out.stderr);
+        // Seen: by exit code 2 the service was never started again.
+        assert_eq!(out.status.code(), Some(3), "{said}");
+        let lines: Vec<_> = said.lines().collect();
+        assert!(
+            matches!(lines[..], [waits, error] if waits.contains("waits for interface three, which does not")
+                && error.starts_with("error: interface three does not exist")),
+            "{said}"
+        );
+    }
 }
 
 /// `netmem forward` with the capabilities of the unit, and its socket there.

@@ -214,7 +214,7 @@ fn a_router_under_mixed_traffic_and_changes_uses_no_more_at_the_end_than_at_firs
     let (summary, said) = soak.end();
     summary.assert_adds_up();
     let known = |line: &str| {
-        ["netmem: port ", "netmem: configuration reloaded", "error: port memif:"]
+        ["netmem: port ", "netmem: set ", "netmem: configuration reloaded", "error: port memif:"]
             .iter()
             .any(|begin| line.starts_with(begin))
     };

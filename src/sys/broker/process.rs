@@ -43,12 +43,16 @@ pub enum BrokerError {
 pub struct BrokerProcess(Pid);
 
 /// Starts a broker for this process, which must have one thread. From then on the functions of this stage ask it. The
-/// broker's process calls `begin` before the first request, to give up what it does not need. It calls `end` when the
-/// other process has ended.
+/// broker's process calls `begin` before the first request, to give up what it does not need. If that returns false, it ends
+/// at once and serves nothing. It calls `end` when the other process has ended.
 ///
 /// # Errors
 /// [`BrokerError`]; there is no broker then.
-pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<BrokerProcess, BrokerError> {
+pub fn start(
+    setup: &Setup,
+    begin: impl FnOnce() -> bool,
+    end: impl FnOnce(),
+) -> Result<BrokerProcess, BrokerError> {
     // In a root without /proc the number is unknown; the callers of this have a /proc.
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
@@ -65,10 +69,10 @@ pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<
         0 => {
             drop(ours);
             run(|| {
-                begin();
-                serve(&its, setup);
-                end();
-                leftovers.remove();
+                live(&its, setup, begin, || {
+                    end();
+                    leftovers.remove();
+                })
             })
         }
         child => {
@@ -80,8 +84,18 @@ pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<
     }
 }
 
-/// Runs the broker from its begin to its end.
-fn run(life: impl FnOnce()) -> ! {
+/// Serves from `begin` to `end`. Returns false if it could not begin: then nothing was served and nothing is ended.
+pub(super) fn live(its: &Channel, setup: &Setup, begin: impl FnOnce() -> bool, end: impl FnOnce()) -> bool {
+    let has_begun = begin();
+    if has_begun {
+        serve(its, setup);
+        end();
+    }
+    has_begun
+}
+
+/// Runs the broker from its begin to its end. `life` returns false if it failed.
+fn run(life: impl FnOnce() -> bool) -> ! {
     for signal in OF_THE_OTHER {
         // SAFETY: to ignore a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -96,7 +110,7 @@ fn run(life: impl FnOnce()) -> ! {
     }
     let done = catch_unwind(AssertUnwindSafe(life));
     // SAFETY: it ends the process in any state; nothing that the other process has registered for its end runs here.
-    unsafe { libc::_exit(i32::from(done.is_err())) }
+    unsafe { libc::_exit(i32::from(!done.unwrap_or(false))) }
 }
 
 impl Drop for BrokerProcess {

@@ -1,6 +1,7 @@
 use super::ask::Broker;
 use super::carry_out::serve;
 use super::channel::Channel;
+use super::process::live;
 use super::*;
 use rustix::io::Errno;
 use std::fs::File;
@@ -154,4 +155,20 @@ fn an_answer_that_comes_too_late_is_discarded_and_the_next_request_gets_its_own(
         assert_eq!((sockets.len(), broker.is_gone()), (1, false));
         broker.close();
     });
+}
+
+/// Seen in a review: a broker that could not give up its privileges served with all of them.
+#[test]
+fn a_broker_that_cannot_give_up_what_it_does_not_need_serves_nothing() {
+    let (ours, its) = Channel::pair().expect("a pair of sockets");
+    let setup = setup(Vec::new());
+    thread::scope(|scope| {
+        let lived = scope.spawn(|| {
+            let its = its;
+            live(&its, &setup, || false, || panic!("it has nothing to end"))
+        });
+        assert!(!lived.join().expect("it ends"));
+    });
+    let broker = Broker::new(ours);
+    assert!(broker.ask(&Request::Undo, None, &[]).is_err(), "it has ended");
 }

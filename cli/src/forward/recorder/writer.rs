@@ -21,6 +21,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The minimum time between two files that are written because of a rate.
 const PAUSE: Duration = Duration::from_secs(60);
 
+/// The maximum time to wait at the end of the run for a file that is being written.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The interval at which it is checked meanwhile.
+const SHORT: Duration = Duration::from_millis(5);
+
 /// Writes the recordings of a run to a file.
 pub struct RecordWriter {
     recordings: Arc<Recordings>,
@@ -86,15 +91,20 @@ impl RecordWriter {
     /// Begins to write the file if it is due, on a thread of its own. Returns a line about a file that is written, or
     /// that cannot be. Call it often.
     pub fn look(&mut self) -> Option<(Level, String)> {
-        if let Some((thread, _)) = &self.writing {
+        if self.writing.is_some() {
             // A request that comes while a file is written is carried out after it.
-            return if thread.is_finished() { self.finish() } else { None };
+            return self.written();
         }
         let risen = self.risen();
         let why = match (self.asked.swap(false, Relaxed), risen) {
             (true, _) => "SIGUSR1".to_owned(),
             (false, risen) => risen?,
         };
+        self.begin(why)
+    }
+
+    /// Begins to write the file. Returns a line if that is not possible.
+    fn begin(&mut self, why: String) -> Option<(Level, String)> {
         let (recordings, to) = (Arc::clone(&self.recordings), self.to.clone());
         let thread =
             thread::Builder::new().name("recorder".into()).spawn(move || write(recordings.read(&[]), &to));
@@ -107,9 +117,37 @@ impl RecordWriter {
         }
     }
 
+    /// Waits for the file that is being written, then carries out a request that came meanwhile. Returns the lines about
+    /// both. A disk that does not answer is not waited for any longer than [`PATIENCE`] for each file.
+    pub fn finish(&mut self) -> Vec<(Level, String)> {
+        let mut lines: Vec<_> = self.wait().into_iter().collect();
+        // If the first file hangs, a second one would hang too.
+        if self.writing.is_none() && self.asked.swap(false, Relaxed) {
+            lines.extend(self.begin("SIGUSR1".to_owned()));
+            lines.extend(self.wait());
+        }
+        lines
+    }
+
     /// Waits for the file that is being written. Returns the line about it; None if none is.
-    pub fn finish(&mut self) -> Option<(Level, String)> {
-        let (thread, why) = self.writing.take()?;
+    fn wait(&mut self) -> Option<(Level, String)> {
+        let begun = Instant::now();
+        while let Some((thread, why)) = &self.writing {
+            if thread.is_finished() {
+                return self.written();
+            }
+            if begun.elapsed() >= PATIENCE {
+                let error = io::Error::other(format!("not within {PATIENCE:?}: the disk does not answer"));
+                return Some(self.line(why, Err(error)));
+            }
+            thread::sleep(SHORT);
+        }
+        None
+    }
+
+    /// Returns the line about a file that has been written; None if there is none yet.
+    fn written(&mut self) -> Option<(Level, String)> {
+        let (thread, why) = self.writing.take_if(|(thread, _)| thread.is_finished())?;
         let written = thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
         Some(self.line(&why, written))
     }
