@@ -2,9 +2,6 @@
 
 mod forms;
 
-use rustix::io::Errno;
-use rustix::net::netdevice::name_to_index;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -108,8 +105,7 @@ impl Change {
         match error {
             ChangeError::Setting { error, .. } => error.kind() == io::ErrorKind::NotFound,
             // Its name may be an alternative one, as the programs take it.
-            _ => socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-                .is_ok_and(|socket| name_to_index(socket, &interface) == Err(Errno::NODEV)),
+            _ => crate::read::links::is_gone(&interface),
         }
     }
 }

@@ -102,8 +102,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
     let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file);
-    let beside =
-        (network, retention, following, scraped.as_ref().map(|scraped| &scraped.cuts), &latest_status);
+    let beside = (network, retention, following, scraped.as_ref().map(|of| &of.cuts), &latest_status);
     let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
