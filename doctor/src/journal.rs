@@ -1,16 +1,22 @@
 //! A journal of changes. Each change is written before it is made, so that it can be undone even after the process
 //! is killed.
 
+mod lock;
+
 use crate::change::{Change, ChangeError};
+use lock::Lock;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A file with one change in each line, in order.
+/// A file with one change in each line, in order. From the first change that is made or undone, it is locked for this process
+/// until the value is dropped.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    held: Mutex<Option<Lock>>,
     /// Returns true for a change that may be made and undone.
     is_known: fn(&Change) -> bool,
 }
@@ -26,6 +32,15 @@ pub enum JournalError {
         path: PathBuf,
         /// The kernel's error.
         error: io::Error,
+    },
+    /// Another process makes or undoes changes of this journal, or will undo them. Nothing was done.
+    #[error(
+        "journal {path}: a netmem forward, netmem doctor or netmem-broker that has not ended uses it, so nothing is changed: end that \
+         first, or give another file"
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
     },
     /// Other users could have written the file. Its commands would be run.
     #[error(
@@ -77,12 +92,29 @@ pub struct Undone {
 impl Journal {
     /// Returns the journal in this file. The file need not exist.
     pub fn at(path: &Path) -> Journal {
-        Journal { path: path.to_owned(), is_known: Change::has_known_form }
+        Journal { path: path.to_owned(), held: Mutex::default(), is_known: Change::has_known_form }
     }
 
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Locks the journal for this process and those that it forks later. The file is made if it does not exist.
+    ///
+    /// # Errors
+    /// [`JournalError::InUse`] and [`JournalError::File`].
+    pub fn lock(&self) -> Result<(), JournalError> {
+        let mut held = self.held();
+        if held.is_none() {
+            *held = Some(Lock::take(&self.path).map_err(|error| self.unlocked(error))?);
+        }
+        Ok(())
+    }
+
+    /// Gives the lock back. A file without changes is removed.
+    pub fn unlock(&self) {
+        drop(self.held().take());
     }
 
     /// Writes a change to the journal, and makes it.
@@ -93,6 +125,7 @@ impl Journal {
         if !(self.is_known)(change) {
             return Err(JournalError::Form(change.clone()));
         }
+        self.lock()?;
         let mut changes = self.changes()?;
         changes.push(change.clone());
         self.write(&changes)?;
@@ -107,7 +140,7 @@ impl Journal {
     /// Undoes all changes, the last one first. The file is removed after all of them are undone.
     ///
     /// # Errors
-    /// [`JournalError::Line`] and [`JournalError::Foreign`], before anything was changed. [`JournalError::File`], before
+    /// [`JournalError::InUse`], [`JournalError::Line`] and [`JournalError::Foreign`], before anything was changed. [`JournalError::File`], before
     /// anything was changed, or after the changes that `done` would list.
     pub fn undo(&self) -> Result<Undone, JournalError> {
         self.undo_to(0)
@@ -118,13 +151,15 @@ impl Journal {
     /// # Errors
     /// As [`Journal::undo`].
     pub fn undo_to(&self, lasting: usize) -> Result<Undone, JournalError> {
+        self.lock_existing()?;
         let mut first = self.changes()?;
         let mut changes = first.split_off(lasting.min(first.len()));
         self.undo_after(&first, &mut changes)
     }
 
     /// Undoes these changes, the last one first, and removes those that are undone from the list. The file is not read, because
-    /// another process may have written it since. It only gets what is left to undo.
+    /// another process may have written it since. It only gets what is left to undo. The journal is not locked for this: lock it
+    /// before the changes are made.
     ///
     /// # Errors
     /// [`JournalError::File`] after the changes were undone, as far as that is possible.
@@ -183,7 +218,10 @@ impl Journal {
     /// new contents, and never half of a line.
     fn write(&self, changes: &[Change]) -> Result<(), JournalError> {
         if changes.is_empty() {
-            return remove(&self.path).map_err(|error| self.failed(error));
+            remove(&self.path).map_err(|error| self.failed(error))?;
+            // Not before: the file of the next process is another one.
+            self.unlock();
+            return Ok(());
         }
         let lines = changes.iter().map(|change| serde_json::to_string(change).map(|line| line + "\n"));
         let text: String = lines.collect::<Result<_, _>>().map_err(|error| self.failed(error.into()))?;
@@ -201,9 +239,34 @@ impl Journal {
         remove(&beside)?;
         let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-        written.and_then(|()| fs::rename(&beside, &self.path)).inspect_err(|_| {
+        // Before it has its name, so that no other process locks it.
+        let locked = written.and_then(|()| Lock::of(file, &self.path));
+        let renamed = locked.and_then(|lock| fs::rename(&beside, &self.path).map(|()| lock));
+        let lock = renamed.inspect_err(|_| {
             let _ = remove(&beside);
-        })
+        })?;
+        *self.held() = Some(lock);
+        Ok(())
+    }
+
+    /// Locks the journal, if its file exists.
+    fn lock_existing(&self) -> Result<(), JournalError> {
+        let mut held = self.held();
+        if held.is_none() {
+            *held = Lock::take_existing(&self.path).map_err(|error| self.unlocked(error))?;
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Lock>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unlocked(&self, error: io::Error) -> JournalError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => JournalError::InUse { path: self.path.clone() },
+            _ => self.failed(error),
+        }
     }
 
     fn failed(&self, error: io::Error) -> JournalError {
@@ -260,6 +323,33 @@ mod tests {
         assert_eq!((undone.done.len(), undone.failed.len()), (2, 0));
         assert!(!outer.exists() && !journal.path.exists());
         assert_eq!(journal.undo().unwrap().done.len(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Seen: `--undo` of a service that was refused turned the kernel's forwarding on under the live run whose journal it was, and of
+    /// two `--fix` at once one lost its changes.
+    #[test]
+    fn a_journal_that_another_process_uses_is_neither_undone_nor_written() {
+        let folder = folder("in-use");
+        let (one, other) = (of_any(&folder.join("journal")), of_any(&folder.join("journal")));
+        let [first, second] = ["first", "second"].map(|name| folder.join(name));
+        one.make(&file_made(&first)).unwrap();
+        for refused in [other.undo().map(drop), other.make(&file_made(&second)), other.lock()] {
+            assert!(matches!(refused, Err(JournalError::InUse { .. })), "{refused:?}");
+        }
+        assert_eq!((first.exists(), second.exists()), (true, false));
+        assert_eq!(one.changes().unwrap(), [file_made(&first)]);
+        // As when its process has ended, in any way.
+        drop(one);
+        assert_eq!(other.undo().unwrap().done.len(), 1);
+        assert!(!first.exists() && !other.path.exists());
+        let third = of_any(&folder.join("journal"));
+        third.lock().unwrap();
+        assert!(matches!(other.lock(), Err(JournalError::InUse { .. })));
+        third.unlock();
+        assert!(!third.path.exists(), "it has no changes");
+        other.lock().unwrap();
+        drop(other);
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -26,7 +26,7 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with_all = ["from", "undo"])]
     pub fix: bool,
 
-    /// Undo all changes of the journal, the last one first; also after netmem was killed.
+    /// Undo all changes of the journal, the last one first; also after netmem was killed. Refused while another netmem uses the journal.
     #[arg(long, conflicts_with_all = ["ports", "config", "from", "save", "json"])]
     pub undo: bool,
 

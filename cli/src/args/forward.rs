@@ -264,8 +264,8 @@ pub struct ForwardArgs {
     /// Make the changes of netmem doctor --fix for this run, and undo them at the end.
     ///
     /// If netmem is killed, the broker undoes the changes. Each change is written to the journal FILE before it is made. If the
-    /// broker is killed too, netmem doctor --undo --journal FILE undoes them. A FILE that already has changes is refused. If one
-    /// change cannot be made, all are undone and nothing is forwarded.
+    /// broker is killed too, netmem doctor --undo --journal FILE undoes them. A FILE that already has changes, or belongs to another
+    /// run, is refused. If one change cannot be made, all are undone and nothing is forwarded.
     #[arg(long, value_name = "FILE", conflicts_with = "check", hide_short_help = true, help_heading = RUN)]
     pub fix: Option<PathBuf>,
 

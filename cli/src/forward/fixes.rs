@@ -29,15 +29,17 @@ impl Fixes {
     /// Makes every change that does not need the operator's decision. Each is written to the journal first.
     ///
     /// # Errors
-    /// [`Failure::Input`] if the journal has changes already or cannot be written, or if a change was not made. The
-    /// host is unchanged then.
+    /// [`Failure::Input`] if the journal has changes already, is used by another process or cannot be written, or if a change
+    /// was not made. The host is unchanged then.
     pub fn make(wanted: &Wanted, file: &Path) -> Result<Fixes, Failure> {
         let fixes = Fixes { journal: Journal::at(file), changes: Mutex::default() };
+        // Until the run and its broker have ended: no other process undoes its changes.
+        fixes.journal.lock().map_err(Failure::input)?;
         let earlier = fixes.journal.changes().map_err(Failure::input)?.len();
         if earlier > 0 {
             let name = file.display();
             return Err(Failure::Input(format!(
-                "--fix {name}: {earlier} changes of a run that was killed or has not ended are there: undo them with \
+                "--fix {name}: {earlier} changes of a run that was killed are there: undo them with \
                  netmem doctor --undo --journal {name}, or give another file"
             )));
         }
@@ -49,6 +51,9 @@ impl Fixes {
             }
             log::say(Level::Info, format_args!("netmem: changed for this run: {change}"));
             fixes.changes().push(change);
+        }
+        if fixes.changes().is_empty() {
+            fixes.journal.unlock();
         }
         Ok(fixes)
     }

@@ -141,6 +141,30 @@ fn the_broker_of_a_killed_run_reverts_its_changes() {
     wait_until("the host is as it was", || settings(&bed.dut) == BEFORE && !journal.exists());
 }
 
+/// Found in a review: the unit's `ExecStopPost=` undid the changes of a live run, after a second start with its journal was refused.
+#[test]
+fn a_journal_of_a_live_run_is_not_undone_and_not_taken_by_a_second_run() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-live");
+    let journal = folder.path("journal");
+    let pair = start(&bed, &options(&journal));
+    wait_for_the_path(&bed);
+    // An interface that is down, as it is made.
+    bed.dut.ip("link add x0 type veth peer name x1");
+    let fix = || netmem(&bed).args(["doctor", "--fix", "packet:x0", "--journal"]).arg(&journal).output();
+    for refused in [refused(&bed, &journal, &[]), undo(&bed, &journal), fix().expect("netmem")] {
+        let line = said(&refused);
+        let wanted = format!("error: journal {}: ", journal.display());
+        assert!(line.starts_with(&wanted) && line.contains(" has not ended uses it"), "{line}");
+        assert_eq!((refused.status.code(), line.lines().count()), (Some(2), 1), "{line}");
+        assert_eq!((settings(&bed.dut), journal.exists()), (MEANWHILE.map(str::to_owned), true));
+    }
+    let out = pair.end();
+    assert!(out.status.success(), "{}", said(&out));
+    assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false));
+    assert!(undo(&bed, &journal).status.success());
+}
+
 /// Found in a review: the broker of a run as root ran whatever the rest of the run had written into the journal.
 #[test]
 fn what_is_written_into_the_journal_during_a_run_is_not_run_by_the_broker() {

@@ -40,10 +40,11 @@ impl Bench {
         }
         let file = journal.display();
         let journal = Journal::at(journal);
+        journal.lock().map_err(Failure::input)?;
         let earlier = journal.changes().map_err(Failure::input)?.len();
         if earlier > 0 {
             return refused(format!(
-                "{earlier} changes of a run that was killed or has not ended are in {file}: undo them with netmem doctor \
+                "{earlier} changes of a run that was killed are in {file}: undo them with netmem doctor \
                  --undo --journal {file}, or give another file with --journal"
             ));
         }
