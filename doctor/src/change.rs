@@ -37,7 +37,7 @@ pub enum Change {
 #[non_exhaustive]
 pub enum ChangeError {
     /// The kernel rejected the value.
-    #[error("{path}: {error}: are you root?")]
+    #[error("{path}: {error}: {}", remedy(.error))]
     Setting {
         /// The setting's file.
         path: PathBuf,
@@ -97,6 +97,25 @@ impl Change {
             }
             Change::Run { command, .. } => run(command),
         }
+    }
+
+    /// Returns true if the change was not made because its interface is gone.
+    pub(crate) fn is_gone(&self, error: &ChangeError) -> bool {
+        let Some(interface) = forms::interface(self) else { return false };
+        match error {
+            ChangeError::Setting { error, .. } => error.kind() == io::ErrorKind::NotFound,
+            // Its name may be an alternative one, as the programs take it.
+            _ => crate::read::links::is_gone(&interface),
+        }
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "run it as root",
+        io::ErrorKind::NotFound => "this kernel, network namespace or interface has no such setting",
+        io::ErrorKind::ReadOnlyFilesystem => "run it where /proc/sys can be written",
+        _ => "the kernel does not take this value now",
     }
 }
 

@@ -2,6 +2,8 @@
 //! is killed.
 
 mod lock;
+#[cfg(test)]
+mod tests;
 
 use crate::change::{Change, ChangeError};
 use lock::Lock;
@@ -85,6 +87,8 @@ pub enum JournalError {
 pub struct Undone {
     /// The changes that were undone, the last one first, as the commands that undid them.
     pub done: Vec<Change>,
+    /// The changes whose interface is gone, and their effect with it. They are not in the journal any more.
+    pub gone: Vec<Change>,
     /// The changes that could not be undone. They are still in the journal.
     pub failed: Vec<(Change, ChangeError)>,
 }
@@ -169,12 +173,13 @@ impl Journal {
 
     /// Undoes the changes behind the `first`, which stay in the file, and removes them from the list.
     fn undo_after(&self, first: &[Change], changes: &mut Vec<Change>) -> Result<Undone, JournalError> {
-        let mut undone = Undone { done: Vec::new(), failed: Vec::new() };
+        let mut undone = Undone { done: Vec::new(), gone: Vec::new(), failed: Vec::new() };
         let (mut kept, mut unwritten) = (Vec::new(), None);
         while let Some(change) = changes.pop() {
             let back = change.reversed();
             match back.apply() {
                 Ok(()) => undone.done.push(back),
+                Err(error) if back.is_gone(&error) => undone.gone.push(back),
                 Err(error) => {
                     kept.insert(0, change);
                     undone.failed.push((back, error));
@@ -279,208 +284,5 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
-
-    /// Returns a folder for this test alone, without files of an earlier run.
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("netmem-journal-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    /// A journal that takes any change, because these tests make files.
-    fn of_any(path: &Path) -> Journal {
-        Journal { is_known: |_| true, ..Journal::at(path) }
-    }
-
-    /// A change that makes a file, and is undone by the file's removal.
-    fn file_made(path: &Path) -> Change {
-        Change::run(&format!("touch {}", path.display()), &format!("rm {}", path.display()))
-    }
-
-    #[test]
-    fn what_was_changed_is_taken_back_the_last_one_first_and_the_journal_goes() {
-        let folder = folder("back");
-        let journal = of_any(&folder.join("run/journal"));
-        let (outer, within) = (folder.join("outer"), folder.join("outer/within"));
-        let made = Change::run(
-            &format!("mkdir {}", outer.display()),
-            // Fails while the folder is not empty.
-            &format!("rmdir {}", outer.display()),
-        );
-        journal.make(&made).unwrap();
-        journal.make(&file_made(&within)).unwrap();
-        assert!(within.exists() && journal.changes().unwrap().len() == 2);
-        let undone = journal.undo().unwrap();
-        assert_eq!((undone.done.len(), undone.failed.len()), (2, 0));
-        assert!(!outer.exists() && !journal.path.exists());
-        assert_eq!(journal.undo().unwrap().done.len(), 0);
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    /// Seen: `--undo` of a service that was refused turned the kernel's forwarding on under the live run whose journal it was, and of
-    /// two `--fix` at once one lost its changes.
-    #[test]
-    fn a_journal_that_another_process_uses_is_neither_undone_nor_written() {
-        let folder = folder("in-use");
-        let (one, other) = (of_any(&folder.join("journal")), of_any(&folder.join("journal")));
-        let [first, second] = ["first", "second"].map(|name| folder.join(name));
-        one.make(&file_made(&first)).unwrap();
-        for refused in [other.undo().map(drop), other.make(&file_made(&second)), other.lock()] {
-            assert!(matches!(refused, Err(JournalError::InUse { .. })), "{refused:?}");
-        }
-        assert_eq!((first.exists(), second.exists()), (true, false));
-        assert_eq!(one.changes().unwrap(), [file_made(&first)]);
-        // As when its process has ended, in any way.
-        drop(one);
-        assert_eq!(other.undo().unwrap().done.len(), 1);
-        assert!(!first.exists() && !other.path.exists());
-        let third = of_any(&folder.join("journal"));
-        third.lock().unwrap();
-        assert!(matches!(other.lock(), Err(JournalError::InUse { .. })));
-        third.unlock();
-        assert!(!third.path.exists(), "it has no changes");
-        other.lock().unwrap();
-        drop(other);
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    /// Seen on a full disk: one of two changes was undone, the other stayed, and an empty file was left beside the
-    /// journal.
-    #[test]
-    fn where_the_journal_cannot_be_written_all_changes_are_taken_back_all_the_same() {
-        let folder = folder("full");
-        let journal = of_any(&folder.join("journal"));
-        let [first, second, third] = ["first", "second", "third"].map(|name| folder.join(name));
-        for path in [&first, &second, &third] {
-            journal.make(&file_made(path)).unwrap();
-        }
-        // No file can be written beside the journal.
-        fs::create_dir(folder.join("journal.new")).unwrap();
-        // The last write removes the journal, which works.
-        assert_eq!(journal.undo().unwrap().done.len(), 3);
-        assert!(![&first, &second, &third].iter().any(|path| path.exists()) && !journal.path.exists());
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn the_first_changes_last_while_those_behind_them_are_taken_back() {
-        let folder = folder("lasting");
-        let journal = of_any(&folder.join("journal"));
-        let [first, second, third] = ["first", "second", "third"].map(|name| folder.join(name));
-        for file in [&first, &second, &third] {
-            journal.make(&file_made(file)).unwrap();
-        }
-        assert_eq!(journal.undo_to(1).unwrap().done.len(), 2);
-        assert_eq!([&first, &second, &third].map(|file| file.exists()), [true, false, false]);
-        assert_eq!(journal.undo_to(1).unwrap().done.len(), 0);
-        assert_eq!(journal.changes().unwrap(), [file_made(&first)]);
-        assert_eq!(journal.undo().unwrap().done.len(), 1);
-        assert!(!journal.path.exists());
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_change_that_cannot_be_taken_back_stays_and_the_others_are() {
-        let folder = folder("stays");
-        let journal = of_any(&folder.join("journal"));
-        let (first, second) = (folder.join("first"), folder.join("second"));
-        journal.make(&file_made(&first)).unwrap();
-        journal.make(&file_made(&second)).unwrap();
-        fs::remove_file(&second).unwrap();
-        let undone = journal.undo().unwrap();
-        assert_eq!((undone.done.len(), undone.failed.len()), (1, 1));
-        assert!(!first.exists());
-        assert_eq!(journal.changes().unwrap(), [file_made(&second)]);
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_change_that_fails_is_not_written_down_and_a_torn_line_is_refused() {
-        let folder = folder("fails");
-        let journal = of_any(&folder.join("journal"));
-        assert!(matches!(journal.make(&Change::run("false", "true")), Err(JournalError::Change(_))));
-        assert!(!journal.path.exists());
-        fs::write(&journal.path, "{\"setting\": {").unwrap();
-        fs::set_permissions(&journal.path, Permissions::from_mode(0o600)).unwrap();
-        let error = journal.undo().unwrap_err().to_string();
-        assert!(error.contains("line 1 is not a change"), "{error}");
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn commands_that_others_may_have_written_are_not_run() {
-        let folder = folder("other-users");
-        let (journal, planted) = (of_any(&folder.join("journal")), folder.join("planted"));
-        journal.make(&Change::run("true", &format!("touch {}", planted.display()))).unwrap();
-        fs::set_permissions(&journal.path, Permissions::from_mode(0o622)).unwrap();
-        assert!(matches!(journal.undo(), Err(JournalError::OtherUsers { .. })));
-        assert!(!planted.exists());
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    /// Found in a review: a process of the same user wrote a command into the journal, and root ran it.
-    #[test]
-    fn a_journal_with_a_line_that_netmem_does_not_write_is_refused_as_a_whole() {
-        let folder = folder("foreign");
-        let (path, planted) = (folder.join("journal"), folder.join("planted"));
-        let line = |undo: &str| serde_json::to_string(&Change::run("true", undo)).unwrap();
-        // There is no such interface.
-        let key = "net.ipv4.conf.netmem-none.forwarding".to_owned();
-        let ours = Change::Setting { key, from: "1".into(), to: "0".into() };
-        let text =
-            serde_json::to_string(&ours).unwrap() + "\n" + &line(&format!("touch {}", planted.display()));
-        fs::write(&path, &text).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        let journal = Journal::at(&path);
-        for refused in [journal.undo().map(drop), journal.undo_to(1).map(drop), journal.make(&ours)] {
-            let error = refused.unwrap_err().to_string();
-            let wanted = format!("journal {}: line 2 is no change that netmem makes", path.display());
-            assert!(error.starts_with(&wanted), "{error}");
-        }
-        assert_eq!((fs::read_to_string(&path).unwrap(), planted.exists()), (text, false));
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_change_of_a_form_that_would_not_be_undone_is_not_made() {
-        let folder = folder("form");
-        let (journal, planted) = (Journal::at(&folder.join("journal")), folder.join("planted"));
-        let error = journal.make(&file_made(&planted)).unwrap_err().to_string();
-        assert!(error.starts_with("not made, ") && error.contains("touch "), "{error}");
-        assert!(!planted.exists() && !journal.path.exists());
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    /// As above.
-    #[test]
-    fn only_the_changes_that_are_given_are_undone_whatever_stands_in_the_file() {
-        let folder = folder("these");
-        let journal = of_any(&folder.join("journal"));
-        let [first, second, planted] = ["first", "second", "planted"].map(|name| folder.join(name));
-        let mut changes = vec![file_made(&first), file_made(&second)];
-        for change in &changes {
-            journal.make(change).unwrap();
-        }
-        let foreign = Change::run("true", &format!("touch {}", planted.display()));
-        fs::write(&journal.path, serde_json::to_string(&foreign).unwrap()).unwrap();
-        // One of them cannot be undone at first.
-        fs::remove_file(&second).unwrap();
-        let undone = journal.undo_these(&mut changes).unwrap();
-        assert_eq!((undone.done.len(), undone.failed.len()), (1, 1));
-        assert_eq!((&changes, &journal.changes().unwrap()), (&vec![file_made(&second)], &changes));
-        fs::write(&second, "").unwrap();
-        assert_eq!(journal.undo_these(&mut changes).unwrap().done.len(), 1);
-        assert!(![&first, &second, &planted, &journal.path].iter().any(|path| path.exists()));
-        assert_eq!(journal.undo_these(&mut changes).unwrap().done.len(), 0);
-        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -94,13 +94,21 @@ fn undo(journal: &Journal) -> Result<(), Failure> {
     for change in &undone.done {
         output::print(&format!("undone: {change}\n"))?;
     }
-    if undone.done.is_empty() && undone.failed.is_empty() {
+    for change in &undone.gone {
+        output::print(&format!("nothing left to undo, because the interface is gone: {change}\n"))?;
+    }
+    if undone.done.is_empty() && undone.gone.is_empty() && undone.failed.is_empty() {
         output::print("nothing to undo\n")?;
     }
+    let file = journal.path().display();
     let failed: Vec<_> = undone
         .failed
         .iter()
-        .map(|(change, error)| format!("{change}: {error}; it stays in the journal"))
+        .map(|(change, error)| {
+            format!(
+                "{change}: {error}; it stays in the journal: try again, or undo it yourself and remove {file}"
+            )
+        })
         .collect();
     if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
 }

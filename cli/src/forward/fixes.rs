@@ -40,7 +40,7 @@ impl Fixes {
             let name = file.display();
             return Err(Failure::Input(format!(
                 "--fix {name}: {earlier} changes of a run that was killed are there: undo them with \
-                 netmem doctor --undo --journal {name}, or give another file"
+                 netmem doctor --undo --journal {name}, or give another file; if you have undone them yourself, remove it"
             )));
         }
         for change in findings(&Host::read(wanted), wanted).into_iter().filter_map(|finding| finding.change) {
@@ -71,6 +71,11 @@ impl Fixes {
         }
         let failed: Vec<String> = match self.journal.undo_these(&mut changes) {
             Ok(undone) => {
+                for change in &undone.gone {
+                    let line =
+                        format_args!("netmem: nothing left to undo, because the interface is gone: {change}");
+                    log::say(Level::Warning, line);
+                }
                 undone.failed.into_iter().map(|(change, error)| format!("{change}: {error}")).collect()
             }
             Err(error) => vec![error.to_string()],

@@ -245,6 +245,25 @@ fn a_killed_run_without_a_broker_leaves_a_journal_that_the_next_run_keeps_and_un
     assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false));
 }
 
+/// Seen: after its interface was removed, the journal of a killed run could not be undone, and every later start was refused.
+#[test]
+fn changes_of_an_interface_that_was_removed_do_not_block_the_next_start() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-removed");
+    let journal = folder.path("journal");
+    let pair = start(&bed, &[&options(&journal)[..], &["--no-sandbox".to_owned()]].concat());
+    wait_until("the host is changed", || settings(&bed.dut) == MEANWHILE);
+    drop(pair);
+    bed.dut.ip("link del two");
+    let undone = undo(&bed, &journal);
+    assert!(undone.status.success() && said(&undone).is_empty(), "{}", said(&undone));
+    let lines = String::from_utf8_lossy(&undone.stdout).into_owned();
+    let gone = "nothing left to undo, because the interface is gone: sysctl -w net.ipv4.conf.two.";
+    assert_eq!((lines.matches(gone).count(), lines.lines().count()), (2, 3), "{lines}");
+    assert!(lines.contains("undone: sysctl -w net.ipv4.conf.one.forwarding=1\n"), "{lines}");
+    assert!(!journal.exists());
+}
+
 /// Seen: the run went on, or ended with "Broken pipe", and the host stayed as the run had changed it.
 #[test]
 fn a_run_whose_broker_is_killed_while_it_is_set_up_ends_with_one_line_and_the_host_as_it_was() {

@@ -50,6 +50,21 @@ pub(super) fn is_known(change: &Change) -> bool {
     }
 }
 
+/// Returns the interface that a change of a known form is about, if it is about one.
+pub(super) fn interface(change: &Change) -> Option<String> {
+    if !is_known(change) {
+        return None;
+    }
+    match change {
+        Change::Setting { key, .. } => {
+            let is_of_one = key.starts_with("net.ipv4.conf.") || key.starts_with("net.ipv6.conf.");
+            key.split('.').nth(3).filter(|_| is_of_one).map(|name| name.replace('/', "."))
+        }
+        // `ethtool -K INTERFACE`, or `ip link set dev INTERFACE`.
+        Change::Run { command, .. } => command.get(if command[0] == "ip" { 4 } else { 2 }).cloned(),
+    }
+}
+
 /// Returns true if both have the form, for the same interface and offload.
 fn fit(form: &[&str], one: &[String], other: &[String]) -> bool {
     let are_as_long = [one, other].iter().all(|words| words.len() == form.len());
@@ -106,6 +121,18 @@ mod tests {
         ] {
             assert!(is_known(&change) && is_known(&change.reversed()), "{change}");
         }
+    }
+
+    #[test]
+    fn the_interface_of_a_change_is_the_one_that_it_names() {
+        let of = |change: Change| interface(&change);
+        assert_eq!(of(Change::run("ip link set dev a.7 up", "ip link set dev a.7 down")), Some("a.7".into()));
+        assert_eq!(of(Change::run("ethtool -L a combined 4", "ethtool -L a combined 1")), Some("a".into()));
+        assert_eq!(of(setting("net.ipv4.conf.a/7.rp_filter", "1", "2")), Some("a.7".into()));
+        assert_eq!(of(setting("net.ipv6.conf.a.force_forwarding", "1", "0")), Some("a".into()));
+        assert_eq!(of(setting("net.core.bpf_jit_enable", "0", "1")), None);
+        assert_eq!(of(setting("vm.nr_hugepages", "0", "8")), None);
+        assert_eq!(of(Change::run("touch a", "rm a")), None);
     }
 
     /// Found in a review: `--undo` ran any command, and wrote any setting, that stood in the journal.

@@ -5,6 +5,9 @@ use crate::host::Interface;
 use netlink_packet_core::Parseable;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Prop};
 use netlink_sys::protocols::NETLINK_ROUTE;
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -39,6 +42,12 @@ pub fn all() -> io::Result<(BTreeMap<String, Interface>, Parents)> {
         (name, interface)
     });
     Ok((interfaces.collect(), parents))
+}
+
+/// Returns true if no interface has this name, also as an alternative one. False if the kernel does not say.
+pub fn is_gone(name: &str) -> bool {
+    socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .is_ok_and(|socket| name_to_index(socket, name) == Err(Errno::NODEV))
 }
 
 fn link(body: &[u8]) -> Option<Link> {

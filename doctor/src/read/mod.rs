@@ -3,7 +3,7 @@
 mod control_group;
 mod ethtool;
 mod files;
-mod links;
+pub(crate) mod links;
 mod netlink;
 mod process;
 mod sockets;
