@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Maximum number of connections served at once. One more is refused.
+/// Maximum number of connections served at once. One more is refused, or served if another one ends for it.
 pub const CONNECTIONS: usize = 8;
+/// Maximum number of connections with those that end for others.
+const WITH_ENDING: usize = 2 * CONNECTIONS;
 /// The interval at which threads check for a connection, and for the end of the run.
 pub const TICK: Duration = Duration::from_millis(20);
 
@@ -25,6 +27,12 @@ pub trait Service: Send + Sync + 'static {
     /// Serves a connection until its end, or until the run is `over`, on a thread of its own. The connection is
     /// closed after this returns, and not before. So a client that sees the end finds room for its next connection.
     fn serve(&self, connection: &mut Self::Connection, over: &AtomicBool);
+
+    /// Returns true if a connection that was accepted is to be served. `is_full` if [`CONNECTIONS`] others are: then one of
+    /// them must end soon.
+    fn admits(&self, _: &Self::Connection, is_full: bool) -> bool {
+        !is_full
+    }
 
     /// Tells a client why its connection is not served. Runs on the thread that accepts, which must not wait for
     /// long.
@@ -100,9 +108,7 @@ fn listen<S: Service>(shared: &Arc<Shared<S>>) {
             ticked = Instant::now();
         }
         match shared.service.accept() {
-            Ok(connection) if shared.served.load(Relaxed) < CONNECTIONS => {
-                serving.extend(start(shared, connection));
-            }
+            Ok(connection) if admits(shared, &connection) => serving.extend(start(shared, connection)),
             Ok(connection) => {
                 let why = format!("{CONNECTIONS} clients are connected already: try again later");
                 shared.service.refuse(connection, &why);
@@ -113,6 +119,11 @@ fn listen<S: Service>(shared: &Arc<Shared<S>>) {
         }
     }
     serving.into_iter().for_each(|thread| drop(thread.join()));
+}
+
+fn admits<S: Service>(shared: &Shared<S>, connection: &S::Connection) -> bool {
+    let served = shared.served.load(Relaxed);
+    served < WITH_ENDING && shared.service.admits(connection, served >= CONNECTIONS)
 }
 
 /// Starts a thread that serves a connection, or refuses the connection if there can be no thread.

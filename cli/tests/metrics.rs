@@ -334,6 +334,29 @@ fn hostile_scrapers_cost_little_and_stop_nothing() {
     run.end();
 }
 
+/// Found in a review: while eight connections sent nothing, every scrape was answered by 503.
+#[test]
+fn a_scrape_is_answered_in_the_place_of_a_silent_connection() {
+    let run = Run::start("silent", "--seconds 600");
+    // If this machine stands still for two seconds, the silent ones have been sent away by themselves: then once more.
+    let has_made_room = || {
+        let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(&run.path).expect("it listens")).collect();
+        within_a_minute(|| {
+            let mut stream = UnixStream::connect(&run.path).expect("it listens");
+            let (_, mut said) = (stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n"), String::new());
+            let _ = stream.read_to_string(&mut said);
+            said.starts_with("HTTP/1.1 200 OK")
+        });
+        let said = |mut stream: UnixStream| {
+            let mut said = String::new();
+            stream.read_to_string(&mut said).map_or(String::new(), |_| said)
+        };
+        silent.into_iter().map(said).any(|said| said.contains("503") && said.contains("no request has come"))
+    };
+    assert!((0..20).any(|_| has_made_room()));
+    run.end();
+}
+
 #[test]
 fn only_this_machine_may_scrape_by_default() {
     let refusal = |words: &str| {

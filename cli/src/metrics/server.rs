@@ -2,13 +2,14 @@
 //! others.
 
 use super::address::Address;
+use super::crowd::{Crowd, Ticket};
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
 use crate::control::Socket;
 use crate::failure::Failure;
 use crate::listening::{Server, Service, TICK};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -18,6 +19,10 @@ const REQUEST: usize = 8192;
 /// The maximum time for a whole request to arrive, and for a whole answer to leave.
 const ASKING: Duration = Duration::from_secs(2);
 const TAKING: Duration = Duration::from_secs(5);
+
+/// The statuses of a request that was not whole in time, and of a connection for which there is no slot.
+const LATE: &str = "408 Request Timeout";
+const BUSY: &str = "503 Service Unavailable";
 
 /// A listening socket.
 pub enum Listener {
@@ -52,6 +57,13 @@ stream!(UnixStream);
 struct Metrics {
     listener: Listener,
     source: Source,
+    crowd: Crowd,
+}
+
+/// An accepted connection.
+struct Scraper {
+    stream: Box<dyn Stream>,
+    ticket: Ticket,
 }
 
 impl Listener {
@@ -74,10 +86,14 @@ impl Listener {
         }
     }
 
-    fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    /// Returns a connection, and its address if it has one.
+    fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
         Ok(match self {
-            Listener::Tcp(listener) => Box::new(listener.accept()?.0),
-            Listener::Unix(socket) => Box::new(socket.listener.accept()?.0),
+            Listener::Tcp(listener) => {
+                let (stream, peer) = listener.accept()?;
+                (Box::new(stream), Some(peer.ip()))
+            }
+            Listener::Unix(socket) => (Box::new(socket.listener.accept()?.0), None),
         })
     }
 }
@@ -95,27 +111,31 @@ pub fn bind(address: &Address) -> Result<Listener, Failure> {
 /// # Errors
 /// [`Failure::Input`] if a thread cannot be started.
 pub fn start(listener: Listener, source: Source) -> Result<Server, Failure> {
-    Server::start(Metrics { listener, source })
+    Server::start(Metrics { listener, source, crowd: Crowd::default() })
 }
 
 impl Service for Metrics {
-    type Connection = Box<dyn Stream>;
+    type Connection = Scraper;
     const NAME: &'static str = "metrics";
 
-    fn accept(&self) -> io::Result<Box<dyn Stream>> {
-        let stream = self.listener.accept()?;
+    fn accept(&self) -> io::Result<Scraper> {
+        let (stream, peer) = self.listener.accept()?;
         stream.set_up()?;
-        Ok(stream)
+        Ok(Scraper { stream, ticket: self.crowd.enter(peer, Instant::now()) })
     }
 
-    fn serve(&self, stream: &mut Box<dyn Stream>, over: &AtomicBool) {
+    fn admits(&self, Scraper { ticket, .. }: &Scraper, is_full: bool) -> bool {
+        self.crowd.admits(ticket, is_full, Instant::now())
+    }
+
+    fn serve(&self, Scraper { stream, ticket }: &mut Scraper, over: &AtomicBool) {
         // A client that is gone needs no answer.
-        let _ = serve(&mut **stream, &self.source, over);
+        let _ = serve(&mut **stream, &self.source, ticket, over);
     }
 
-    fn refuse(&self, mut stream: Box<dyn Stream>, why: &str) {
+    fn refuse(&self, Scraper { mut stream, .. }: Scraper, why: &str) {
         let _ = stream.patience(TICK, TICK);
-        let _ = decline(&mut *stream, "503 Service Unavailable", why);
+        let _ = decline(&mut *stream, BUSY, why);
     }
 
     fn tick(&self) {
@@ -124,8 +144,11 @@ impl Service for Metrics {
 }
 
 /// Reads one request and answers it.
-fn serve(stream: &mut dyn Stream, source: &Source, over: &AtomicBool) -> io::Result<()> {
-    match request(stream, Instant::now() + ASKING, over)? {
+fn serve(stream: &mut dyn Stream, source: &Source, ticket: &Ticket, over: &AtomicBool) -> io::Result<()> {
+    let is_over = || over.load(Relaxed) || ticket.is_given_up();
+    let asked = request(stream, Instant::now() + ASKING, is_over)?;
+    ticket.has_asked(Instant::now());
+    match asked {
         Request::Scrape(format) => {
             let page = source.page(format);
             let head = format!(
@@ -133,7 +156,10 @@ fn serve(stream: &mut dyn Stream, source: &Source, over: &AtomicBool) -> io::Res
                 format.content_type(),
                 page.len()
             );
-            send(stream, &[head, page].concat(), over)
+            send(stream, &[head, page].concat(), is_over)
+        }
+        Request::Refused(LATE) if ticket.is_given_up() => {
+            decline(stream, BUSY, "others are waiting, and no request has come: try again later")
         }
         Request::Refused(status) => decline(stream, status, "GET /metrics has the metrics"),
         Request::Unfinished => Ok(()),
@@ -141,11 +167,11 @@ fn serve(stream: &mut dyn Stream, source: &Source, over: &AtomicBool) -> io::Res
 }
 
 /// Reads a request that arrives before `until`. Returns `Unfinished` if the client is gone.
-fn request(stream: &mut dyn Stream, until: Instant, over: &AtomicBool) -> io::Result<Request> {
+fn request(stream: &mut dyn Stream, until: Instant, is_over: impl Fn() -> bool) -> io::Result<Request> {
     let (mut said, mut chunk) = (Vec::with_capacity(1024), [0; 1024]);
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let is_over = left.is_zero() || over.load(Relaxed);
+        let is_over = left.is_zero() || is_over();
         // Bytes that have arrived are read, even if this thread stood still for longer than that.
         stream.patience(left.clamp(Duration::from_millis(1), TICK), TICK)?;
         match stream.read(&mut chunk) {
@@ -156,7 +182,7 @@ fn request(stream: &mut dyn Stream, until: Instant, over: &AtomicBool) -> io::Re
         }
         match Request::of(&said) {
             Request::Unfinished if said.len() >= REQUEST => return Ok(Request::Refused(TOO_LARGE)),
-            Request::Unfinished if is_over => return Ok(Request::Refused("408 Request Timeout")),
+            Request::Unfinished if is_over => return Ok(Request::Refused(LATE)),
             Request::Unfinished => {}
             request => return Ok(request),
         }
@@ -168,7 +194,7 @@ fn is_late(error: &io::Error) -> bool {
 }
 
 /// Sends the whole text to a client that accepts it.
-fn send(stream: &mut dyn Stream, text: &str, over: &AtomicBool) -> io::Result<()> {
+fn send(stream: &mut dyn Stream, text: &str, is_over: impl Fn() -> bool) -> io::Result<()> {
     let (until, mut rest) = (Instant::now() + TAKING, text.as_bytes());
     stream.patience(TICK, TICK)?;
     loop {
@@ -177,7 +203,7 @@ fn send(stream: &mut dyn Stream, text: &str, over: &AtomicBool) -> io::Result<()
             Err(error) if is_late(&error) => {}
             Err(error) => return Err(error),
         }
-        if rest.is_empty() || Instant::now() >= until || over.load(Relaxed) {
+        if rest.is_empty() || Instant::now() >= until || is_over() {
             return Ok(());
         }
     }
@@ -203,10 +229,10 @@ mod tests {
     fn a_request_that_is_here_is_read_though_its_time_is_over() {
         let (mut asker, mut stream) = UnixStream::pair().expect("sockets");
         asker.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("room");
-        let asked = request(&mut stream, Instant::now(), &AtomicBool::new(false)).expect("it is read");
+        let asked = request(&mut stream, Instant::now(), || false).expect("it is read");
         assert_eq!(asked, Request::Scrape(Format::Classic));
         asker.write_all(b"GET /met").expect("room");
-        let asked = request(&mut stream, Instant::now(), &AtomicBool::new(false)).expect("it is read");
-        assert_eq!(asked, Request::Refused("408 Request Timeout"));
+        let asked = request(&mut stream, Instant::now(), || false).expect("it is read");
+        assert_eq!(asked, Request::Refused(LATE));
     }
 }
