@@ -22,6 +22,8 @@ use text::Look;
 
 /// The sections that are shown by default.
 const USUAL: [&str; 6] = ["forward", "workers", "ports", "pools", "holders", "drops"];
+/// The counters of a port whose sum the library's `PortCounters::rx_drops` is: frames that reached the device and not the forwarder.
+pub const LOST: [&str; 5] = ["rx_no_frame", "rx_ring_full", "rx_dropped", "rx_too_long", "udp_without_size"];
 /// The sections that may have a million records. They are asked for page by page, so that the run never holds them all.
 const TABLES: [&str; 2] = ["routes", "neighbours"];
 /// Maximum number of records of a table: several times the routes of the Internet. An answer with more has no end.

@@ -437,3 +437,21 @@ fn the_alerts_are_valid_rules_over_scraped_names() {
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
 }
+
+/// Seen: no alert was raised while every packet was dropped as too long for a frame.
+#[test]
+fn the_alert_about_lost_packets_names_each_counter_that_the_library_counts_as_dropped() {
+    let read = |path: &str| {
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).expect("a file")
+    };
+    let source = read("src/port/counters.rs");
+    let (_, body) = source.split_once("pub fn rx_drops(&self) -> u64 {").expect("the sum");
+    let (body, _) = body.split_once('}').expect("its end");
+    let names: Vec<&str> =
+        body.split("self.").skip(1).filter_map(|part| Some(part.split_once(".get()")?.0)).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    let wanted = format!("netmem_port_events_total{{event=~\"{}\"}}", names.join("|"));
+    assert!(read("docs/prometheus/netmem.rules.yml").contains(&wanted), "{wanted}");
+    let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    assert!(read("cli/src/stat.rs").contains(&format!("[{quoted}]")), "{quoted}");
+}

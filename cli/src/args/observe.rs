@@ -30,7 +30,7 @@ pub struct StatArgs {
 
     /// Repeat every S seconds until Ctrl-C or the end of the run. Without WHAT, print a line as vmstat does; with WHAT, a block with rates.
     ///
-    /// The line has packets and Mbit/s received and transmitted, packets dropped by the forwarder (drop/s) and by devices before it
+    /// The line has packets and Mbit/s received and transmitted, packets dropped by the forwarder (drop/s) and by devices and ports before it
     /// (lost/s), and packets held. It also has the free share of all pools' frames, frames posted and queued, and the share of the time
     /// in which workers had work (busy%).
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
@@ -54,7 +54,7 @@ pub struct ReloadArgs {
 
 /// Watch a running `netmem forward --control` on a screen: ports, queues, workers, drops, and where every frame is.
 ///
-/// Rates are those of the last interval. lost/s is the packets that devices dropped. rx ring is the share of slots that have an
+/// Rates are those of the last interval. lost/s is the packets that devices and ports dropped. rx ring is the share of slots that have an
 /// empty frame to receive into, and tx ring the share that have a frame to send. For each worker: busy is the share of time
 /// in which it had work, burst the packets of a round that received some, and ns/pkt its time with work divided by received
 /// packets. A screen of 130 columns or more shows more. A pool's bar has a letter for each share of its frames. It can be slightly

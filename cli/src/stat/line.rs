@@ -1,6 +1,6 @@
 //! A line of `netmem stat --interval`, like vmstat's: rates of the whole run, and the states of its frames.
 
-use super::Sections;
+use super::{LOST, Sections};
 use crate::control::Record;
 use crate::output::short;
 use serde_json::Value;
@@ -14,9 +14,6 @@ pub const HEADER: &str = "\
 -------------- packets -------------- ---- Mbit/s --- ------ frames ----- worker
 \x20  rx/s    tx/s  drop/s lost/s   held      rx      tx free% posted queued  busy%
 ";
-
-/// The counters of frames that devices dropped before the forwarder saw them.
-const LOST: [&str; 3] = ["rx_no_frame", "rx_ring_full", "rx_dropped"];
 
 /// Returns the line about the time from `old` to `new`.
 pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
@@ -110,6 +107,17 @@ mod tests {
         );
         let widths: Vec<_> = HEADER.lines().map(str::len).collect();
         assert_eq!((widths, idle.len()), (vec![80; 2], 81));
+    }
+
+    /// Seen: with jumbo packets and short frames every packet was dropped, and lost/s was 0.
+    #[test]
+    fn packets_that_are_too_long_or_cannot_be_cut_count_as_lost() {
+        let ports = |n: u64| -> Sections {
+            let counts = [("rx_too_long", n), ("udp_without_size", 2 * n)];
+            vec![("ports".into(), vec![Record::default().with("name", "xdp:eth0").with_all(counts)])]
+        };
+        let text = line(&ports(10), &ports(30), Duration::from_secs(1));
+        assert_eq!(text.split_whitespace().nth(3), Some("60"), "{text}");
     }
 
     /// Seen: `netmem stat --interval` panicked with several pools, because a count below 0 wraps.

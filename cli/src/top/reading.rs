@@ -1,7 +1,7 @@
 //! A forwarder's answer, as the values that are displayed.
 
 use crate::control::Record;
-use crate::stat::Sections;
+use crate::stat::{LOST, Sections};
 use serde_json::Value;
 
 /// The states of a frame, by the ledger's names, each with its letter in a bar.
@@ -15,9 +15,6 @@ pub const PLACES: [(&str, char); 8] = [
     ("returning", '<'),
     ("miscounted", '!'),
 ];
-
-/// The counters of frames that devices dropped before the forwarder saw them.
-const LOST: [&str; 3] = ["rx_no_frame", "rx_ring_full", "rx_dropped"];
 
 /// The prefix of a port's state before the reason.
 const DOWN: &str = "down: ";
@@ -48,7 +45,7 @@ pub struct Queue {
     pub rx_bytes: u64,
     pub tx: u64,
     pub tx_bytes: u64,
-    /// Frames that the device dropped.
+    /// Frames that the device or the port dropped.
     pub lost: u64,
     /// The reason why it carries nothing, or empty if it does.
     pub down: String,
@@ -213,6 +210,8 @@ fn holder(record: &Record) -> Holder {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use netmem::port::PortCounters;
+    use netmem::stats::{Count, Writer};
     use serde::Deserialize;
 
     /// A line of `netmem stat --json`.
@@ -285,6 +284,25 @@ pub mod tests {
             Record::default().with("name", "mem:0").with_all([("ring", 64), ("filled", 70), ("rx", 8)]);
         let read = queue(&early);
         assert_eq!((read.ring, read.tx_ring, read.posted), (64, 64, 62));
+    }
+
+    /// Seen: lost/s was 0 while a port dropped every packet as too long.
+    #[test]
+    fn the_lost_frames_of_a_queue_are_those_that_the_library_counts_as_dropped() {
+        let counters = Writer::<PortCounters>::default();
+        let all: [fn(&PortCounters) -> &Count; 5] = [
+            |c| &c.rx_no_frame,
+            |c| &c.rx_ring_full,
+            |c| &c.rx_dropped,
+            |c| &c.rx_too_long,
+            |c| &c.udp_without_size,
+        ];
+        for (which, at) in all.into_iter().zip(0..) {
+            counters.add(which, 1 << at);
+        }
+        let counters = counters.reader();
+        let read = queue(&Record::default().with("name", "xdp:eth0").with_all(counters.iter()));
+        assert_eq!((read.lost, counters.rx_drops()), (31, 31));
     }
 
     /// Seen: `netmem top` panicked, because a count below 0 wraps and the sum of the places overflowed.
