@@ -225,6 +225,31 @@ fn every_scrape_of_workers_that_share_packets_adds_up() {
     run.end();
 }
 
+/// Seen: a pool whose frames are lent to a peer was in no family of the ledger, so that no alert saw it.
+#[test]
+fn the_ledger_of_a_pool_that_is_lent_is_scraped_too() {
+    let folder = Folder::new("metrics-lent");
+    let socket = folder.path("socket");
+    let mut peer = start(&format!("sink --seconds 600 --port memif:{},role=server", socket.display()));
+    let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
+    let run = Run::start(
+        "lent",
+        &format!(
+            "--seconds 600 --mode cross-connect --port memif:{},lend=yes,peer=any --port pcap:in={},speed=recorded,loop=0",
+            socket.display(),
+            input.display()
+        ),
+    );
+    within_a_minute(|| run.scrape().contains("\nnetmem_pool_balanced{pool=\"lent0\"} 1\n"));
+    let page = run.scrape();
+    for family in ["netmem_pool_frames", "netmem_pool_size_frames", "netmem_pool_age_seconds"] {
+        assert!(page.contains(&format!("\n{family}{{pool=\"lent0\"")), "{page}");
+    }
+    run.end();
+    peer.kill().expect("it runs");
+    peer.wait().expect("it ends");
+}
+
 #[test]
 fn scrapes_stay_exact_while_a_local_queue_frees_frames() {
     let run = Run::start("held", "--seconds 600 --mode pass --hold 100");

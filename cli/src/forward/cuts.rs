@@ -42,8 +42,8 @@ const FRESH: Duration = Duration::from_millis(20);
 /// Takes cuts of a run. Shared between the workers and the threads that ask.
 pub struct Cuts {
     slots: Vec<Slot>,
-    /// Each worker's pool.
-    pools: Vec<Pool>,
+    /// Each worker's pools: its own, and those of its ports.
+    pools: Vec<Vec<Pool>>,
     steering: Option<SteeringControl>,
     /// The meeting of workers that share packets. None if they do not share any.
     meeting: Option<Meeting>,
@@ -80,7 +80,7 @@ pub struct Cut {
     pub at: Instant,
     /// Each worker's last answer, and true if it answers this cut.
     pub workers: Vec<(Arc<Answer>, bool)>,
-    /// The frames of each worker's pool, or None until they are seen at rest for the first time.
+    /// The frames of each worker's pools, or None until they are seen at rest for the first time.
     pub ledgers: Vec<Option<Rest>>,
     /// True if all workers answered and all frames were seen at rest.
     pub is_whole: bool,
@@ -100,15 +100,19 @@ impl Slot {
     }
 
     /// Returns its last answer. For a worker that has ended, the answer is also the current state. If no other
-    /// thread has frames of its `pool`, they are counted again.
-    fn last(&self, pool: Option<&Pool>) -> Arc<Answer> {
+    /// thread has frames of its `pools`, they are counted again.
+    fn last(&self, pools: Option<&[Pool]>) -> Arc<Answer> {
         let answer = Arc::clone(&lock(&self.answer));
         if self.has_ended() {
-            Arc::new(Answer { at: Instant::now(), ledger: pool.map(Pool::ledger), ..(*answer).clone() })
+            Arc::new(Answer { at: Instant::now(), ledgers: pools.map(ledgers), ..(*answer).clone() })
         } else {
             answer
         }
     }
+}
+
+fn ledgers(pools: &[Pool]) -> Vec<Ledger> {
+    pools.iter().map(Pool::ledger).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -127,15 +131,17 @@ impl Cuts {
             answer: Mutex::new(Arc::new(Answer::first(&setup.forwarder))),
             has_ended: AtomicBool::new(false),
         };
+        let pools: Vec<Vec<Pool>> = setups.iter().map(|setup| setup.pools().cloned().collect()).collect();
+        let count = pools.iter().map(Vec::len).sum();
         let idle = || setups.iter().map(|setup| setup.forwarder.idle_control()).collect();
         Cuts {
             slots: setups.iter().map(slot).collect(),
-            pools: setups.iter().map(|setup| setup.owner.pool.clone()).collect(),
+            pools,
             steering: steering.cloned(),
             meeting: steering.map(|_| Meeting::new(idle())),
             beside,
             look_up: OnceLock::new(),
-            last: Mutex::new(Last { number: 0, cut: None, ledgers: vec![None; setups.len()] }),
+            last: Mutex::new(Last { number: 0, cut: None, ledgers: vec![None; count] }),
         }
     }
 
@@ -160,7 +166,7 @@ impl Cuts {
     fn answer(&self, worker: usize, mut answer: Answer) {
         let number = answer.number;
         if self.meeting.is_none() {
-            answer.ledger = Some(self.pools[worker].ledger());
+            answer.ledgers = Some(ledgers(&self.pools[worker]));
         }
         *lock(&self.slots[worker].answer) = Arc::new(answer);
         if let Some(meeting) = &self.meeting {
@@ -178,7 +184,7 @@ impl Cuts {
 
     /// Returns the frames of all pools and the packets dropped between workers, while nothing moves.
     fn met(&self) -> Met {
-        Met { ledgers: self.pools.iter().map(Pool::ledger).collect(), between: self.between() }
+        Met { ledgers: self.pools.iter().flat_map(|pools| ledgers(pools)).collect(), between: self.between() }
     }
 
     /// Returns the packets dropped between workers so far.
@@ -238,14 +244,16 @@ impl Cuts {
     /// Builds a cut from the current answers. Frames count only if no other thread moved them.
     fn cut(&self, last: &mut Last, met: Option<Met>, at_rest: bool) -> Cut {
         let fresh: Vec<_> = self.slots.iter().map(|slot| slot.has_answered(last.number)).collect();
-        let pool_alone = |pool| Some(pool).filter(|_| self.meeting.is_none());
+        let alone = |pools| Some(pools).filter(|_| self.meeting.is_none());
         let workers: Vec<_> =
-            self.slots.iter().zip(&self.pools).map(|(slot, pool)| slot.last(pool_alone(pool))).collect();
+            self.slots.iter().zip(&self.pools).map(|(slot, pools)| slot.last(alone(&pools[..]))).collect();
         let between = met.as_ref().map_or_else(|| self.between(), |met| met.between.clone());
         let now = Instant::now();
         let seen: Vec<Option<Rest>> = match met {
             Some(met) => met.ledgers.into_iter().map(|ledger| Some((ledger, now))).collect(),
-            None => workers.iter().map(|answer| Some((answer.ledger.clone()?, answer.at))).collect(),
+            None => {
+                workers.iter().zip(&self.pools).flat_map(|(answer, pools)| answer.rest(pools.len())).collect()
+            }
         };
         if at_rest {
             for (known, seen) in last.ledgers.iter_mut().zip(seen) {
@@ -289,6 +297,6 @@ mod tests {
         });
         let cut = cuts.take();
         assert!(cut.is_whole, "{cut:?}");
-        assert!(cut.workers.iter().all(|(answer, fresh)| *fresh && answer.ledger.is_some()), "{cut:?}");
+        assert!(cut.workers.iter().all(|(answer, fresh)| *fresh && answer.ledgers.is_some()), "{cut:?}");
     }
 }

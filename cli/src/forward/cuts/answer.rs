@@ -1,7 +1,7 @@
 //! A worker's answer at the end of a round.
 
-use super::Cuts;
 use super::sizes::{Counted, Sizes};
+use super::{Cuts, Rest};
 use crate::forward::report::{PortSource, dropped};
 use netmem::forward::{Forwarder, Meters};
 use netmem::pool::Ledger;
@@ -32,8 +32,8 @@ pub struct Answer {
     pub bursts: Counted,
     pub latency: Counted,
     pub ports: Vec<PortAnswer>,
-    /// The frames of its pool, if only this worker moves them.
-    pub ledger: Option<Ledger>,
+    /// The frames of its pools, if only this worker moves them.
+    pub ledgers: Option<Vec<Ledger>>,
 }
 
 /// The counts of a worker's packets: `received + taken + originated + fragments == transmitted + dropped + held +
@@ -87,6 +87,14 @@ impl Answer {
         Answer::read(forwarder, 0, &vec![Sizes::default(); ports])
     }
 
+    /// Returns where the frames of each of its pools were, of which there are `count`, and when.
+    pub fn rest(&self, count: usize) -> Vec<Option<Rest>> {
+        match &self.ledgers {
+            Some(ledgers) => ledgers.iter().map(|ledger| Some((ledger.clone(), self.at))).collect(),
+            None => vec![None; count],
+        }
+    }
+
     fn read(forwarder: &Forwarder, number: u64, posted: &[Sizes]) -> Answer {
         let meters = forwarder.meters();
         let port = |(port, posted): (&dyn netmem::port::Port, &Sizes)| PortAnswer {
@@ -108,7 +116,7 @@ impl Answer {
             bursts: Counted::of(&meters.bursts),
             latency: Counted::of(&meters.round_latency),
             ports: forwarder.ports().zip(posted).map(port).collect(),
-            ledger: None,
+            ledgers: None,
             drops: dropped(&[meters], None),
         }
     }
