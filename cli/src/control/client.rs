@@ -94,7 +94,7 @@ fn exchange(
 }
 
 /// Returns a text without control characters, which could disturb a terminal.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

@@ -5,6 +5,7 @@ mod qualify;
 mod report;
 
 use crate::args::{DoctorArgs, ForwardArgs, forward_with};
+use crate::control::client::printable;
 use crate::failure::Failure;
 use crate::forward;
 use crate::output;
@@ -116,8 +117,9 @@ fn undo(journal: &Journal) -> Result<(), Failure> {
 fn saved(file: &Path) -> Result<Host, Failure> {
     let failed = |why: String| Failure::Input(format!("--from {}: {why}", file.display()));
     let bytes = fs::read(file).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| failed(format!("not a file that netmem doctor --save wrote: {error}")))
+    serde_json::from_slice(&bytes).map_err(|error| {
+        failed(format!("not a file that netmem doctor --save wrote: {}", printable(&error.to_string())))
+    })
 }
 
 fn save(host: &Host, file: &Path) -> Result<(), Failure> {

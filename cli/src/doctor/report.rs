@@ -1,5 +1,6 @@
 //! The findings, as text for people and as JSON for programs.
 
+use crate::control::client::printable;
 use netmem_doctor::{Finding, Harm};
 use serde_json::json;
 use std::fmt::Write;
@@ -15,15 +16,18 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Returns two lines for each finding, the unknown properties, and the sum.
+    /// Returns two lines for each finding, the unknown properties, and the sum. A saved host may be another one's: its control
+    /// characters are not shown.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        for Finding { about, harm, what, remedy, .. } in self.findings {
-            let _ = writeln!(text, "{about}: {}: {what}\n    {remedy}", harm.name());
+        for finding in self.findings {
+            let [about, what, remedy] =
+                [&finding.about, &finding.what, &finding.remedy].map(|text| printable(text));
+            let _ = writeln!(text, "{about}: {}: {what}\n    {remedy}", finding.harm.name());
         }
         for unseen in self.unseen {
-            let _ = writeln!(text, "not seen: {unseen}");
+            let _ = writeln!(text, "not seen: {}", printable(unseen));
         }
         let _ = writeln!(text, "{}", self.sum());
         text
@@ -54,7 +58,7 @@ impl Report<'_> {
 
     /// Returns one object.
     pub fn json(&self) -> String {
-        format!("{}\n", json!({"findings": self.findings, "unseen": self.unseen}))
+        printable(&json!({"findings": self.findings, "unseen": self.unseen}).to_string()) + "\n"
     }
 }
 
@@ -77,6 +81,27 @@ mod tests {
             text.contains("\n2 found: 2 will not work, ") && text.contains("; --fix changes 2 of them"),
             "{text}"
         );
+    }
+
+    /// Seen: a program's name of a foreign file cleared the screen of whoever read it by `--from`.
+    #[test]
+    fn nothing_of_a_saved_host_reaches_the_terminal_raw() {
+        let host = "{\"interfaces\": {\"x\\u001b[2J\\u009b7\\u007f\": {\"index\": 2}}}";
+        let host = serde_json::from_str(host).unwrap();
+        let name = "x\u{1b}[2J\u{9b}7\u{7f}".to_owned();
+        let port = WantedPort {
+            name: format!("packet:{name}"),
+            device: Device::Packet(name.clone()),
+            traces: Vec::new(),
+        };
+        let wanted = Wanted { ports: vec![port], longest: 1514, ..Wanted::default() };
+        let findings = netmem_doctor::findings(&host, &wanted);
+        let report = Report { findings: &findings, unseen: &[name], can_fix: true };
+        for said in [report.text(), report.json()] {
+            let is_raw = said.chars().any(|character| character.is_control() && character != '\n');
+            assert!(!is_raw && said.contains("packet:x"), "{said:?}");
+        }
+        assert!(report.text().contains("packet:x?[2J?7?: "), "{}", report.text());
     }
 
     #[test]
