@@ -130,6 +130,38 @@ fn giants_go_byte_for_byte_where_frames_have_room_for_them_and_cost_nothing_else
     }
 }
 
+/// Found in a review: a trace ended after its packets without a word.
+#[test]
+fn a_trace_that_has_reached_its_limit_says_so_once_and_the_run_succeeds() {
+    let folder = Folder::new("limited");
+    let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
+    let said = |limit: usize| {
+        let trace = folder.path("trace.pcap");
+        let out = run_with(
+            "--mode cross-connect --seconds 2",
+            &format!(
+                "trace:file={},format=pcap,limit={limit}/pcap:in={},speed=recorded,loop=0",
+                trace.display(),
+                input.display()
+            ),
+            &format!("pcap:out={}", folder.path("out.pcap").display()),
+        );
+        let lines = stderr(&out).matches("frames (limit), and records no further one").count();
+        (
+            lines,
+            out.status.code(),
+            packets(&fs::read(&trace).unwrap()).len(),
+            ports_of(&serde_json::from_str(&stdout(&out)).expect("a summary"), 0, "trace_lost"),
+        )
+    };
+    let (lines, code, written, lost) = said(3);
+    assert_eq!((lines, code, written), (1, Some(0), 3));
+    assert!(lost > 0);
+    let (lines, code, written, lost) = said(0);
+    assert_eq!((lines, code, lost), (0, Some(0), 0));
+    assert!(written > 3, "0 is without an end");
+}
+
 #[test]
 fn faults_strike_giants_as_they_strike_others() {
     let folder = Folder::new("struck");

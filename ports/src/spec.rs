@@ -359,7 +359,8 @@ fn trace(text: &str) -> Result<WrapSpec, String> {
                     number.parse().map_err(|_| format!("trace: {key}={value}: give a whole number"))?;
                 match key {
                     "bytes" => config.bytes = number.min(1 << 15) as usize,
-                    _ => config.limit = number.into(),
+                    // 0: without an end.
+                    _ => config.limit = if number == 0 { u64::MAX } else { number.into() },
                 }
             }
             other => return Err(TRACE.refuse(other)),

@@ -358,6 +358,11 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
         None
     }
 
+    /// What the user of the port should know and is no failure: a trace that has reached its limit. By default None.
+    fn notice(&self) -> Option<String> {
+        None
+    }
+
     /// Its counters, readable from any thread. A port made elsewhere keeps their [`Writer`](crate::stats::Writer).
     fn counters(&self) -> Arc<PortCounters>;
 

@@ -32,7 +32,7 @@ pub fn forward(
         forwarder.run(w, phases.look_up_flag(number));
         let states = forwarder.ports().map(|port| port.state()).collect();
         let rx_posted = forwarder.ports().map(|port| port.rx_posted()).collect();
-        let complaints = forwarder.ports().map(|port| port.complaint()).collect();
+        let complaints = forwarder.ports().map(|port| port.complaint().or_else(|| port.notice())).collect();
         let seen = Seen { states, rx_posted, complaints, is_over: forwarder.is_over() };
         if phases.looked_up(number, seen) {
             break;

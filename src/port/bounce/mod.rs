@@ -118,6 +118,7 @@ impl Port for BouncePort {
         fn kind(&self) -> &'static str;
         fn state(&self) -> PortState;
         fn complaint(&self) -> Option<String>;
+        fn notice(&self) -> Option<String>;
         fn counters(&self) -> Arc<PortCounters>;
         fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>>;
     );

@@ -218,6 +218,7 @@ impl Port for FaultPort {
     delegate!(within
         fn state(&self) -> PortState;
         fn complaint(&self) -> Option<String>;
+        fn notice(&self) -> Option<String>;
     );
 
     fn counters(&self) -> Arc<PortCounters> {

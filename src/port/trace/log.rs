@@ -125,7 +125,8 @@ pub(super) struct Log {
     /// The port's name as a JSON string, with its quotes.
     port: String,
     bytes: usize,
-    /// Number of frames that may still be recorded.
+    /// Number of frames that are recorded at most, and that may still be recorded.
+    limit: u64,
     left: u64,
     begun: Instant,
     /// Bytes to write. Nothing is added after it has reached [`BEHIND`].
@@ -163,6 +164,7 @@ impl Log {
             format: config.format,
             port: quoted(port),
             bytes: config.bytes,
+            limit: config.limit,
             left: config.limit,
             begun: Instant::now(),
             behind: Vec::with_capacity(BEHIND),
@@ -303,6 +305,18 @@ impl Log {
     /// The reason why nothing more is recorded, if there is one.
     pub(super) fn complaint(&self) -> Option<String> {
         self.broken.clone()
+    }
+
+    /// Returns a line if the trace is at its end.
+    pub(super) fn notice(&self) -> Option<String> {
+        let is_over = self.left == 0 && self.broken.is_none();
+        let to = match &self.to {
+            To::File(path, _) => path.display().to_string(),
+            To::Stderr => "standard error".to_owned(),
+        };
+        is_over.then(|| {
+            format!("trace to {to}: it has its {} frames (limit), and records no further one", self.limit)
+        })
     }
 
     /// Handles a write that failed after that many bytes. The file ends with the last complete record.

@@ -12,7 +12,7 @@
 //! # What it costs, and what is bounded
 //! A call only formats into a buffer of 256 KiB. [`Wake::kick`], at the end of a round, writes the buffer out with one
 //! write, which takes as long as the file system takes. If a round has more records than fit, or the trace has reached
-//! its limit of frames, the missing frames are counted ([`TraceCounters::lost`]), and traffic goes on. Traffic also
+//! its limit of frames ([`Port::notice`] says so), the missing frames are counted ([`TraceCounters::lost`]), and traffic goes on. Traffic also
 //! goes on if nobody reads standard error: the records that a full pipe or a stopped terminal does not take stay in the
 //! buffer. If writing fails, the file ends with the last complete record, nothing more is recorded, and
 //! [`Port::complaint`] returns the reason.
@@ -170,6 +170,10 @@ impl Port for TracePort {
 
     fn complaint(&self) -> Option<String> {
         self.log.complaint().or_else(|| self.within.complaint())
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.log.notice().or_else(|| self.within.notice())
     }
 
     fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>> {

@@ -114,7 +114,11 @@ fn a_limit_ends_the_trace_and_not_the_traffic() {
     let path = place("limit");
     let mut fixture = Fixture::new(128);
     let (mut port, mut device) = traced(&TraceConfig { limit: 4, ..to(&path, TraceFormat::Json) });
+    assert_eq!(port.notice(), None);
     traffic(&mut fixture, &mut port, &mut device);
+    let notice =
+        format!("trace to {}: it has its 4 frames (limit), and records no further one", path.display());
+    assert_eq!((port.notice(), port.complaint()), (Some(notice), None));
     traffic(&mut fixture, &mut port, &mut device);
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("len")).count(), 4, "{text}");
