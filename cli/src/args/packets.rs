@@ -69,6 +69,9 @@ pub struct PacketArgs {
 
     /// Keep read-only clones of the newest N sent frames per worker in a tap: 1 to 1048576. A frame is freed when the tap has
     /// released its clone too.
+    ///
+    /// It is for tests and measurements of frames that are shared: nothing shows the clones, and only the summary at the end counts
+    /// them. To look at packets during a run, use trace: in --port, or --record.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
     pub tap: Option<usize>,
 
