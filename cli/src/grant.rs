@@ -1,15 +1,60 @@
 //! `netmem grant`: grants queues of an interface to servers without privileges.
 
 use crate::args::GrantArgs;
+use crate::bucket::Bucket;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::{sandbox, stop};
 use netmem::port::xdp::{GrantListener, GrantRequest, Take, XdpGrant, XdpModePreference};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The maximum delay until a signal is noticed.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// The number of requests of one user that are answered at once, and of lines that are printed. After that one in each
+/// [`INTERVAL`]. With `@NAME`, any process of the network namespace may ask.
+const AT_ONCE: u32 = 32;
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often users ask, and how many lines are printed about it.
+struct Limits {
+    users: HashMap<u32, Bucket>,
+    lines: Bucket,
+    /// Lines that were not printed since the last one.
+    left_out: u64,
+}
+
+impl Limits {
+    fn new(now: Instant) -> Limits {
+        Limits { users: HashMap::new(), lines: Bucket::new(AT_ONCE, INTERVAL, now), left_out: 0 }
+    }
+
+    /// Returns true if the user is answered now. Users that have not asked for a while are forgotten.
+    fn may_ask(&mut self, user: u32, now: Instant) -> bool {
+        if !self.users.contains_key(&user) {
+            self.users.retain(|_, bucket| !bucket.is_full(now));
+        }
+        self.users.entry(user).or_insert_with(|| Bucket::new(AT_ONCE, INTERVAL, now)).take(now)
+    }
+
+    /// Returns a line if it may be printed now, with the number of lines that were not.
+    fn line(&mut self, line: String, now: Instant) -> Option<String> {
+        if !self.lines.take(now) {
+            self.left_out += 1;
+            return None;
+        }
+        match std::mem::take(&mut self.left_out) {
+            0 => Some(line),
+            n => Some(format!("{line} (lines left out before this one: {n})")),
+        }
+    }
+
+    fn say(&mut self, level: Level, line: String) {
+        self.line(line, Instant::now()).into_iter().for_each(|line| log::say(level, line));
+    }
+}
 
 /// Gives a grant to each client that asks, if the one before has ended.
 ///
@@ -28,9 +73,10 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     })?;
     sandbox::enter_as_broker();
     log::say(Level::Info, format_args!("{} is granted at {at}", args.port));
+    let mut limits = Limits::new(Instant::now());
     while !stop.load(Relaxed) {
         match listener.accept() {
-            Some(request) => answer(args, &take, &request),
+            Some(request) => answer(args, &take, &request, &mut limits),
             None => listener.wait(LOOK),
         }
     }
@@ -42,18 +88,47 @@ fn grant(args: &GrantArgs, take: &Take) -> Result<XdpGrant, String> {
     XdpGrant::new(interface, queue, XdpModePreference::default(), take).map_err(|error| error.to_string())
 }
 
-fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest) {
-    let user = request.user().map_or("?".to_owned(), |user| user.to_string());
+fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest, limits: &mut Limits) {
+    // The number that no user has, if the kernel does not say.
+    let user = request.user().unwrap_or(u32::MAX);
+    if !limits.may_ask(user, Instant::now()) {
+        let reason = format!(
+            "user {user} has asked more than {AT_ONCE} times within some seconds: ask again in a second"
+        );
+        limits.say(Level::Warning, reason.clone());
+        return request.refuse(&reason);
+    }
     match grant(args, take) {
         Ok(grant) => match request.give(&grant) {
-            Ok(()) => log::say(Level::Info, format_args!("user {user} has {}", args.port)),
-            Err(errno) => {
-                log::say(Level::Warning, format_args!("user {user} did not take its grant: {errno}"))
-            }
+            Ok(()) => limits.say(Level::Info, format!("user {user} has {}", args.port)),
+            Err(errno) => limits.say(Level::Warning, format!("user {user} did not take its grant: {errno}")),
         },
         Err(reason) => {
-            log::say(Level::Warning, format_args!("user {user} was refused: {reason}"));
+            limits.say(Level::Warning, format!("user {user} was refused: {reason}"));
             request.refuse(&reason);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found in a review: each connection loaded a program and printed a line, as often as any process liked.
+    #[test]
+    fn a_user_that_asks_all_the_time_is_put_off_and_others_are_answered() {
+        let begun = Instant::now();
+        let mut limits = Limits::new(begun);
+        let answered = |limits: &mut Limits, user, at| (0..1000).filter(|_| limits.may_ask(user, at)).count();
+        assert_eq!(answered(&mut limits, 1, begun), AT_ONCE as usize);
+        assert_eq!(answered(&mut limits, 2, begun), AT_ONCE as usize);
+        assert_eq!(answered(&mut limits, 1, begun + INTERVAL), 1);
+        assert!(limits.may_ask(3, begun + 100 * INTERVAL));
+        assert_eq!(limits.users.len(), 1, "the others have asked for nothing for a while");
+        let mut line = |at| limits.line("it".to_owned(), at);
+        assert_eq!((0..1000).filter_map(|_| line(begun)).collect::<Vec<_>>(), vec!["it"; AT_ONCE as usize]);
+        let next = format!("it (lines left out before this one: {})", 1000 - AT_ONCE);
+        assert_eq!([line(begun + INTERVAL), line(begun + INTERVAL)], [Some(next), None]);
+        assert_eq!(line(begun + 3 * INTERVAL).as_deref(), Some("it (lines left out before this one: 1)"));
     }
 }

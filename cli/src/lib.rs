@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod bucket;
 mod control;
 mod doctor;
 mod failure;

@@ -2,6 +2,7 @@
 //! goes down or comes up again.
 
 use super::worker_setup::WorkerSetup;
+use crate::bucket::Bucket;
 use crate::log::{self, Level};
 use crate::output::thousands;
 use netmem::forward::Meters;
@@ -48,23 +49,11 @@ struct WatchedPort {
     said: PortState,
     /// It has been up before.
     was_up: bool,
-    /// The number of changes that may be printed now, and the time of that number.
-    changes: (u32, Instant),
+    /// The changes that may be printed.
+    changes: Bucket,
 }
 
 impl WatchedPort {
-    /// Returns true if a change may be printed now.
-    fn may_say(&mut self, now: Instant) -> bool {
-        let (left, since) = &mut self.changes;
-        let more = (now.duration_since(*since).as_nanos() / INTERVAL.as_nanos()) as u32;
-        if more > 0 {
-            (*left, *since) = (left.saturating_add(more).min(CHANGES), now);
-        }
-        let may = *left > 0;
-        *left -= u32::from(may);
-        may
-    }
-
     /// Records a change, and returns the line about it.
     fn change(&mut self, state: &PortState) -> (Level, String) {
         let name = &self.name;
@@ -87,7 +76,7 @@ impl Watched {
             counters: port.counters(),
             said: PortState::Up,
             was_up: port.state() == PortState::Up,
-            changes: (CHANGES, Instant::now()),
+            changes: Bucket::new(CHANGES, INTERVAL, Instant::now()),
         };
         let ports: Vec<_> = forwarder.ports().map(watched).collect();
         let complaints = vec![None; ports.len()];
@@ -155,7 +144,7 @@ impl Live {
             .flat_map(|(worker, states)| worker.ports.iter_mut().zip(states));
         let (mut lines, now) = (Vec::new(), Instant::now());
         for (port, state) in known.filter(|(port, state)| port.said != **state) {
-            if port.may_say(now) {
+            if port.changes.take(now) {
                 lines.push(port.change(state));
             }
         }
@@ -273,9 +262,9 @@ pub mod tests {
     fn a_port_that_flaps_has_a_few_lines_at_once_and_then_one_in_a_while() {
         let dataplane = dataplane();
         let mut port = Watched::new(&dataplane.setups[0]).ports.remove(0);
-        let begun = port.changes.1;
+        let begun = Instant::now();
         let said =
-            |port: &mut WatchedPort, at: Duration| (0..50).filter(|_| port.may_say(begun + at)).count();
+            |port: &mut WatchedPort, at: Duration| (0..50).filter(|_| port.changes.take(begun + at)).count();
         assert_eq!(said(&mut port, Duration::ZERO), CHANGES as usize);
         assert_eq!(said(&mut port, INTERVAL / 2), 0);
         assert_eq!(said(&mut port, INTERVAL), 1);
