@@ -6,10 +6,14 @@ mod netmem;
 mod odd;
 
 use netmem::{child_of, number, stderr, stdout};
-use odd::{Folder, frames, packets, pcap};
+use odd::{Folder, frames, packets, pcap, pcap_at_intervals};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::fs;
-use std::process::{Command, Output};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// Runs the program with these arguments under a limit of file sizes. Writes beyond the limit fail.
 fn limited(bytes: usize, words: &str) -> Output {
@@ -50,6 +54,41 @@ fn a_pcap_file_that_reaches_a_limit_ends_with_a_whole_packet_and_the_run_in_orde
         let port = &report["ports"][1];
         assert_eq!(number(port, "tx"), whole + number(port, "tx_lost"), "{bytes}: {report}");
     }
+}
+
+/// Seen: the alert said that the port comes up again by itself, and nothing said that this one does not.
+#[test]
+fn a_port_that_is_down_for_good_says_so_in_the_log_and_the_metrics() {
+    let folder = Folder::new("full-for-good");
+    let (path, metrics) =
+        (folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000)), folder.path("metrics"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netmem"));
+    command.args(["forward", "--json", "--mode", "cross-connect", "--port"]);
+    command.arg(format!("pcap:in={},speed=recorded,loop=0", path.display()));
+    command.args(["--port", "pcap:out=/dev/full", "--metrics"]).arg(&metrics);
+    let child = child_of(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem");
+    let scrape = || {
+        let mut page = String::new();
+        let mut stream = UnixStream::connect(&metrics).ok()?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").ok()?;
+        stream.read_to_string(&mut page).ok()?;
+        Some(page)
+    };
+    let failed = |page: &str| {
+        let values = page.lines().filter_map(|line| line.strip_prefix("netmem_port_failed{"));
+        values.map(|line| line.ends_with(" 1")).collect::<Vec<_>>()
+    };
+    let since = Instant::now();
+    while scrape().is_none_or(|page| failed(&page) != [false, true]) {
+        assert!(since.elapsed() < Duration::from_secs(60), "{:?}", scrape());
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it can be signalled");
+    let (_, lines) = broken(&child.wait_with_output().expect("it ends"));
+    let stays = "; the port stays down until netmem is started again";
+    let is_so = |line: &str| line.contains(" is down: ") && line.ends_with(stays);
+    assert!(lines.lines().any(|line| line.starts_with("netmem: port pcap:") && is_so(line)), "{lines}");
+    assert!(lines.lines().any(|line| line.starts_with("error: port pcap:") && is_so(line)), "{lines}");
 }
 
 /// Seen: the generator printed nothing for the 60 seconds of `--wait`. A port that is down may come up in that time,

@@ -74,7 +74,7 @@ pub enum PortState {
     /// The port carries frames.
     Up,
     /// The port carries no frames, with the reason. This may be temporary: if a link, peer or interface comes back, the
-    /// port comes up again as long as it is polled. [`Rx::rx_finished`] tells what ends for good.
+    /// port comes up again as long as it is polled. [`Port::is_failed`] and [`Rx::rx_finished`] tell what ends for good.
     Down(String),
 }
 

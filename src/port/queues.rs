@@ -352,6 +352,12 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
     /// The state of the port: whether it carries frames.
     fn state(&self) -> PortState;
 
+    /// Returns whether the port is down for good: it carries frames again only after it was closed and opened again. By default
+    /// false: a port that is down comes up when its link, peer or interface comes back.
+    fn is_failed(&self) -> bool {
+        false
+    }
+
     /// The reason for a failure that does not concern the frames, which the port still carries: a trace that cannot be
     /// written. By default None.
     fn complaint(&self) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use super::cuts::Attendant;
 use super::phases::{Phases, Seen};
+use super::report::state;
 use netmem::forward::Forwarder;
 use netmem::sync::Worker;
 use std::thread;
@@ -30,7 +31,7 @@ pub fn forward(
     let (mut attendant, retires) = (attendant, (number != HEIR).then(|| Retires(phases)));
     loop {
         forwarder.run(w, phases.look_up_flag(number));
-        let states = forwarder.ports().map(|port| port.state()).collect();
+        let states = forwarder.ports().map(state).collect();
         let rx_posted = forwarder.ports().map(|port| port.rx_posted()).collect();
         let complaints = forwarder.ports().map(|port| port.complaint().or_else(|| port.notice())).collect();
         let seen = Seen { states, rx_posted, complaints, is_over: forwarder.is_over() };

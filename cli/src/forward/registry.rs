@@ -4,7 +4,7 @@ use super::icmp_registry;
 use super::page_registry;
 use super::phases::Outlook;
 use super::plan::{Plan, Source};
-use super::report::{PortSource, dropped};
+use super::report::{PortSource, dropped, state};
 use super::steer_registry;
 use super::worker_setup::WorkerSetup;
 use crate::args::ModeArg;
@@ -84,7 +84,7 @@ fn ports(registry: &mut Registry, setups: &[WorkerSetup], (plan, outlook): (&Pla
             name: port.name().to_owned(),
             kind: port.kind(),
             queues: queues(specs.get(number), port.name()),
-            first: (port.state(), port.rx_posted()),
+            first: (state(port), port.rx_posted()),
             counters: PortSource::new(port),
         };
         setup.forwarder.ports().enumerate().map(port)

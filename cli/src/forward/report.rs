@@ -306,6 +306,16 @@ impl Report {
     }
 }
 
+/// Returns the state of a port, with the remedy if it is down for good.
+pub fn state(port: &dyn Port) -> PortState {
+    match port.state() {
+        PortState::Down(reason) if port.is_failed() => {
+            PortState::Down(format!("{reason}; the port stays down until netmem is started again"))
+        }
+        state => state,
+    }
+}
+
 /// Returns a line if a port is down.
 pub fn down(name: &str, state: &PortState) -> Option<String> {
     let PortState::Down(reason) = state else { return None };
@@ -322,7 +332,7 @@ impl PortReport {
             name: port.name().into(),
             kind: port.kind(),
             detail,
-            state: port.state(),
+            state: state(port),
             complaint: port.complaint(),
             counters,
             source,

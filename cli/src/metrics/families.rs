@@ -159,6 +159,9 @@ pub fn ports(page: &mut Page, cut: &Cut) {
         let labels = [(port.0, &*port.1), (worker.0, &*worker.1), (at.0, &*at.1), ("kind", one.2.kind)];
         family.sample(&labels, u8::from(one.2.is_up));
     }
+    let help = "1 if the port is down for good: it stays down until netmem is started again.";
+    let mut family = page.family("netmem_port_failed", Kind::Gauge, help);
+    all.iter().for_each(|one| family.sample(&borrowed(&labels(one)), u8::from(one.2.is_failed)));
     for &(counter, name, help) in OF_PORTS {
         let mut family = page.family(name, Kind::Counter, help);
         for one in &all {

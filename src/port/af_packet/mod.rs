@@ -203,4 +203,8 @@ impl Device for AfPacketLink {
     fn state(&self) -> PortState {
         self.link.state()
     }
+
+    fn is_failed(&self) -> bool {
+        self.link.is_failed()
+    }
 }

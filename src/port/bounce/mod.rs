@@ -117,6 +117,7 @@ impl Port for BouncePort {
         fn name(&self) -> &str;
         fn kind(&self) -> &'static str;
         fn state(&self) -> PortState;
+        fn is_failed(&self) -> bool;
         fn complaint(&self) -> Option<String>;
         fn notice(&self) -> Option<String>;
         fn counters(&self) -> Arc<PortCounters>;

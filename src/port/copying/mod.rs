@@ -93,6 +93,11 @@ pub trait Device: Send {
 
     /// The state of the device: whether it carries frames.
     fn state(&self) -> PortState;
+
+    /// Returns whether the device is down for good: see [`Port::is_failed`].
+    fn is_failed(&self) -> bool {
+        false
+    }
 }
 
 /// A port over a [`Device`].
@@ -174,6 +179,10 @@ impl<D: Device> Port for CopyingPort<D> {
 
     fn state(&self) -> PortState {
         self.device.state()
+    }
+
+    fn is_failed(&self) -> bool {
+        self.device.is_failed()
     }
 
     fn counters(&self) -> Arc<PortCounters> {

@@ -217,6 +217,7 @@ impl Port for FaultPort {
 
     delegate!(within
         fn state(&self) -> PortState;
+        fn is_failed(&self) -> bool;
         fn complaint(&self) -> Option<String>;
         fn notice(&self) -> Option<String>;
     );

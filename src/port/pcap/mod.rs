@@ -144,6 +144,11 @@ impl Device for Files {
         self.input_down.is_some() || self.input.as_ref().is_none_or(Input::is_at_end)
     }
 
+    /// Each file that is down stays down, also if the disk has room again.
+    fn is_failed(&self) -> bool {
+        self.input_down.is_some() || self.output_down.is_some()
+    }
+
     fn state(&self) -> PortState {
         let down = self.input_down.as_ref().or(self.output_down.as_ref());
         down.cloned().map_or(PortState::Up, PortState::Down)

@@ -317,7 +317,7 @@ fn a_full_disk_takes_the_port_down_and_the_frames_stay_with_the_caller() {
     assert_eq!((port.tx(&mut fixture.w, &mut batch), port.can_retry_tx()), (3, true));
     port.kick();
     let PortState::Down(reason) = port.state() else { panic!("it is up") };
-    assert!(reason.contains("write /dev/full") && !port.can_retry_tx(), "{reason}");
+    assert!(reason.contains("write /dev/full") && !port.can_retry_tx() && port.is_failed(), "{reason}");
     assert_eq!(port.counters().tx_lost.get(), 3, "transmitted, and not written");
     fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
     assert_eq!((port.tx(&mut fixture.w, &mut batch), batch.len()), (0, 3));

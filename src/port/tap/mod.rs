@@ -161,4 +161,8 @@ impl Device for TapLink {
     fn state(&self) -> PortState {
         self.link.state()
     }
+
+    fn is_failed(&self) -> bool {
+        self.link.is_failed()
+    }
 }

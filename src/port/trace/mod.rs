@@ -183,6 +183,7 @@ impl Port for TracePort {
 
     delegate!(within
         fn state(&self) -> PortState;
+        fn is_failed(&self) -> bool;
         fn counters(&self) -> Arc<PortCounters>;
     );
 }

@@ -471,6 +471,11 @@ impl Port for XdpPort {
         }
     }
 
+    /// After a fault, and after it was closed.
+    fn is_failed(&self) -> bool {
+        self.down.is_some() && self.presence == Presence::Here
+    }
+
     /// Also reads the kernel's counters again.
     fn counters(&self) -> Arc<PortCounters> {
         if !self.birthplace.is_elsewhere() {

@@ -58,6 +58,8 @@ pub struct PortAnswer {
     pub name: String,
     pub kind: &'static str,
     pub is_up: bool,
+    /// It is down for good.
+    pub is_failed: bool,
     pub counters: Vec<(&'static str, u64)>,
     /// Frames posted for transmission, sampled.
     pub posted: Counted,
@@ -101,6 +103,7 @@ impl Answer {
             name: port.name().to_owned(),
             kind: port.kind(),
             is_up: port.state() == PortState::Up,
+            is_failed: port.is_failed(),
             counters: PortSource::new(port).read(),
             posted: posted.counted(),
         };
