@@ -454,6 +454,30 @@ impl Tag {
     }
 }
 
+/// Ends the uses of all detached frames that begin in these chunks. Calls `home` with each frame. A frame that another thread attaches at the
+/// same time stays with that thread. Returns the number of uses ended.
+#[cold]
+pub fn reclaim_loose(chunks: Range<u32>, mut home: impl FnMut(Frame)) -> usize {
+    let mut reclaimed = 0;
+    slots::each(|number, slot| {
+        let now = slot.load(Relaxed);
+        if now & HOLDER != LOOSE || !chunks.contains(&number) {
+            return;
+        }
+        let ended = (now & GENERATION).wrapping_add(NEXT | End::Reclaimed as u64);
+        // AcqRel: pairs with the Release in `detach`, as in `attach`.
+        if slot.compare_exchange(now, ended, AcqRel, Relaxed).is_err() {
+            return;
+        }
+        // SAFETY: the slot had the claim and has lost it.
+        if let Some(frame) = unsafe { frame(number, now) } {
+            reclaimed += 1;
+            home(frame);
+        }
+    });
+    reclaimed
+}
+
 /// Calls `call` with the handle of each frame that has a holder. Reads one slot after another, while other threads may change them.
 fn each_word(mut call: impl FnMut(u64)) {
     slots::each(|number, slot| {

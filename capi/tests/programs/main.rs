@@ -2,6 +2,7 @@
 
 mod capture;
 mod examples;
+mod limits;
 mod options;
 mod prefix;
 mod remedies;
