@@ -47,7 +47,11 @@ pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int
         let Some(region) = region else { return Ok(0) };
         let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
         // The last frames may free the memory. It stays until the end of the call.
-        let frames = table::reclaim_loose(chunks, drop);
+        let mut frames = 0;
+        table::reclaim_loose(chunks, |frame| {
+            drop(frame);
+            frames += 1;
+        });
         let others = objects::reclaim_loose(|what, claim| is_of(memory.word, what, claim), free);
         drop(region);
         i32::try_from(frames + others).or(Ok::<i32, Failure>(i32::MAX))
