@@ -149,8 +149,11 @@ typedef struct {
     uint32_t size;
     /* Alignment of an object's address in bytes, a power of two. 0: 8. */
     uint32_t align;
+    /* 1: share no slabs with other caches. 0: caches of the same memory with objects of about the same size
+     * may share their slabs, which takes less memory. They then have the same counters (netmem_cache_counts). */
+    uint32_t no_merge;
     /* Must be 0. */
-    uint32_t reserved[6];
+    uint32_t reserved[5];
 } netmem_cache_config;
 
 /* Handle of a cache of objects of one size. */
@@ -264,6 +267,8 @@ typedef struct {
     /* Frames by which the two counts of posted, queued and ready frames differ, plus frames of other pools
      * among the free frames. Normally 0. */
     uint64_t miscounted;
+    /* 0 in this version. */
+    uint64_t reserved[7];
 } netmem_ledger;
 
 /* Frames of a pool, or objects of a cache, that one call site allocated and that are not freed yet. */
@@ -273,6 +278,8 @@ typedef struct {
     const char *site;
     /* Number of frames, or of objects. */
     uint64_t frames;
+    /* 0 in this version. */
+    uint64_t reserved[2];
 } netmem_holder;
 
 /* A raw frame: a frame without a generation. Calls do not check raw frames. Bits 32 to 47 are the headroom
@@ -321,6 +328,8 @@ typedef struct {
     uint64_t freed_twice;
     /* Addresses that are not objects of the stock: refused, or in one of these caches. */
     uint64_t made_up;
+    /* 0 in this version. */
+    uint64_t reserved[6];
 } netmem_stock_counts;
 
 /* Objects that one call site took and that are still out. */
@@ -330,6 +339,8 @@ typedef struct {
     char place[120];
     /* Number of objects. */
     uint64_t objects;
+    /* 0 in this version. */
+    uint64_t reserved[2];
 } netmem_stock_holder;
 
 #ifdef __cplusplus
@@ -340,10 +351,15 @@ extern "C" {
 const char *netmem_version(void);
 
 /* Returns one line of text about the last failed call of the calling thread, or "" if no call has failed.
- * The text is valid until the next call of this thread fails. In a child of fork(2) it is the reason why calls
- * are refused there.
+ * The text is valid until the next call of this thread fails. netmem_alloc and netmem_raw_alloc fail in this
+ * sense if they allocate less than they were asked for, because their pool is empty.
+ * In a child of fork(2) it is the reason why calls are refused there.
  * If a call refused several handles, the text and the errno are those of the first of them. */
 const char *netmem_last_error(void);
+
+/* Returns the errno of the call that netmem_last_error describes, as a positive number, or 0 if there was none.
+ * It tells the errors of a call that returns NULL apart. If the call returned -EINVAL, it is EINVAL. */
+int netmem_last_errno(void);
 
 /* Sets what the library does on misuse, in addition to the refusal.
  * NETMEM_COUNT: count it. NETMEM_REPORT (the default): count it and report it in a line (netmem_set_report).
@@ -388,8 +404,10 @@ int netmem_trace(int on);
 int netmem_misuses(netmem_count *counts, size_t room);
 
 /* Opens a memory and writes its handle to `memory`. `config` may be NULL, which selects the defaults.
- * Returns 0, -ENOMEM if the options are not usable or the system has no memory, or -ENFILE if the process
- * has 4096 memories. */
+ * A memory takes a multiple of 2 GiB of the addresses of the process, however small it is. While the call runs,
+ * there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS).
+ * Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space, or
+ * -ENFILE if the process has 1023 memories. It has fewer if they are larger than 2 GiB. */
 int netmem_memory_open(const netmem_memory_config *config,
                        netmem_memory *memory);
 
@@ -449,7 +467,8 @@ int netmem_worker_held(netmem_worker worker);
 
 /* Opens a pool of frames. The calling worker becomes the owner of the pool: allocating from the pool and
  * freeing to it costs the owner least. `config` may be NULL, which selects the defaults.
- * Returns 0, -EINVAL if the options are not usable, or -ENFILE if the process has 4096 pools. */
+ * Returns 0, -EINVAL if the options are not usable, -ENOMEM if there is no memory for the tables of the pool,
+ * or -ENFILE if the process has 4096 pools. */
 int netmem_pool_open(netmem_worker worker,
                      const netmem_pool_config *config,
                      netmem_pool *pool);
@@ -487,7 +506,7 @@ int netmem_pool_free_at(netmem_worker worker,
                         const char *site);
 
 /* Describes the data of `n` frames: writes one span for each frame to `spans`. If a handle is invalid, the
- * `data` of its span is NULL.
+ * `data` of its span is NULL. If the worker or `frames` is refused, the `data` of all spans is NULL.
  * Returns 0, or the negative errno of the first invalid handle. */
 int netmem_spans_at(netmem_worker worker,
                     const netmem_frame *frames,
@@ -548,8 +567,8 @@ int netmem_attach_at(netmem_worker worker,
 /* Opens a lane whose sender is the calling worker. Another worker of the memory becomes the receiver with
  * netmem_lane_join.
  * `frames` is the capacity: 64 to 2^20 frames, and as many packets. 0: 1024.
- * Returns 0, -EINVAL if `frames` is out of range or the rings cannot be made, -EIO if the event for the
- * receiver cannot be made, or -ENFILE if the process has 4096 lanes. */
+ * Returns 0, -EINVAL if `frames` is out of range, -ENOMEM if there is no memory for the rings, -EIO if the
+ * event for the receiver cannot be made, or -ENFILE if the process has 4096 lanes. */
 int netmem_lane_open(netmem_worker worker,
                      uint32_t frames,
                      netmem_lane *lane);
@@ -626,7 +645,7 @@ int netmem_sizes_open(netmem_worker worker, const char *name, netmem_sizes *size
 int netmem_sizes_close(netmem_sizes sizes);
 
 /* Reads the counters of a cache, under the names that `netmem stat` shows. Writes at most `room` counters to
- * `counts`.
+ * `counts`. Caches that share slabs have the same counters: those of all of them (netmem_cache_config.no_merge).
  * Returns the number of counters, which may be larger than `room`. */
 int netmem_cache_counts(netmem_cache cache,
                         netmem_count *counts,
@@ -688,8 +707,8 @@ int netmem_object_attach_at(netmem_worker worker,
 
 /* Allocates up to `n` blocks of 2^`order` pages of 4096 bytes, `order` 0 to 10, and writes their handles to
  * `pages`. The blocks are not cleared.
- * Returns the number allocated. It is less than `n` only if the memory has no more, or `order` is more than
- * 10. */
+ * Returns the number allocated, or -EINVAL if `order` is more than 10. The number is less than `n` only if the
+ * memory has no more. */
 int netmem_page_alloc_at(netmem_worker worker,
                          uint32_t order,
                          netmem_page *pages,
@@ -821,7 +840,7 @@ int netmem_packet_parts_at(netmem_worker worker,
 
 /* Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts. Writes one netmem_part for each
  * packet to `parts`, with the headroom in front of it and, if it is the whole packet, the tailroom behind it. Sets `data` to NULL for an invalid
- * handle.
+ * handle, and of all parts if the worker or `packets` is refused.
  * Returns the number of packets that have more parts (netmem_packet_parts describes those), or the negative errno of the first invalid handle. */
 int netmem_packet_first_parts_at(netmem_worker worker,
                                  const netmem_packet *packets,
@@ -1072,6 +1091,12 @@ int netmem_shared_attach_at(netmem_worker worker,
  * Returns the number freed. */
 int netmem_worker_reclaim(netmem_worker worker);
 
+/* Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
+ * handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
+ * attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included.
+ * Returns the number freed. */
+int netmem_memory_reclaim_detached(netmem_memory memory);
+
 /* Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
  * program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
  * with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL,
@@ -1285,7 +1310,7 @@ void *netmem_raw_put(netmem_raw *frame, uint32_t n);
 
 /* Opens an empty stock and writes its handle to `stock`.
  * Returns 0, -EFAULT if `config` is NULL, -EINVAL if `objects` is out of range, -ENOMEM if there is no
- * memory for its tables, or -ENFILE if the process has 256 stocks. */
+ * memory for its tables, or -ENFILE if the process has 4096 stocks. */
 int netmem_stock_open(const netmem_stock_config *config,
                       netmem_stock *stock);
 

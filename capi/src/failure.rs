@@ -1,7 +1,8 @@
 //! The result of a call: a number, or a negative errno with a line of text that the thread keeps.
 
-use crate::errno::{EFAULT, EINVAL, ESTALE};
+use crate::errno::{ECHILD, EFAULT, EINVAL, ESTALE};
 use crate::process;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 
@@ -46,10 +47,19 @@ impl Failure {
     #[cold]
     pub fn keep(self) -> i32 {
         let text: Vec<u8> = self.text.into_bytes().into_iter().filter(|&byte| byte != 0).collect();
+        let text = CString::new(text).unwrap_or_default().into();
         // A thread that is ending stores no text.
-        let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).ok());
+        let _ = LAST.try_with(|last| last.replace(Last { errno: self.errno, text }));
         -self.errno
     }
+}
+
+/// Stores why a call allocated less than it was asked for, which is not a failure. It takes no memory.
+#[cold]
+#[inline(never)]
+pub fn short(errno: i32, text: &'static CStr) {
+    // As in `Failure::keep`.
+    let _ = LAST.try_with(|last| last.replace(Last { errno, text: text.into() }));
 }
 
 /// Runs one of several steps. `first` is the negative errno of the steps before, or 0. Returns `first` if it
@@ -62,15 +72,26 @@ pub fn first_of(first: i32, next: impl FnOnce() -> i32) -> i32 {
 #[cold]
 #[inline(never)]
 fn after(first: i32, next: impl FnOnce() -> i32) -> i32 {
-    let kept = LAST.try_with(RefCell::take);
+    let kept = LAST.try_with(|last| last.replace(Last::NONE));
     next();
-    // A thread that is ending stores no text.
+    // As in `Failure::keep`.
     let _ = kept.and_then(|kept| LAST.try_with(|last| last.replace(kept)));
     first
 }
 
+/// The last failure of a thread.
+struct Last {
+    /// The errno, positive; 0 if no call has failed.
+    errno: i32,
+    text: Cow<'static, CStr>,
+}
+
+impl Last {
+    const NONE: Last = Last { errno: 0, text: Cow::Borrowed(c"") };
+}
+
 thread_local! {
-    static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
+    static LAST: RefCell<Last> = const { RefCell::new(Last::NONE) };
 }
 
 /// Returns the text of the last failure of this thread, or that about the child in a child. It is valid until the next
@@ -79,8 +100,16 @@ pub fn last() -> *const c_char {
     if process::is_child() {
         return CHILD_TEXT.as_ptr();
     }
-    let text = LAST.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
-    text.ok().flatten().unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.borrow().text.as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// Returns the errno of the last failure of this thread, positive; 0 if no call has failed. In a child, that of its
+/// refusals.
+pub fn last_errno() -> i32 {
+    if process::is_child() {
+        return ECHILD;
+    }
+    LAST.try_with(|last| last.borrow().errno).unwrap_or(0)
 }
 
 /// The message for a child of fork(2).

@@ -9,8 +9,9 @@ use crate::registry::HEADS;
 use crate::word;
 use netmem::limits::BATCH_MAX;
 use netmem::packet::QueuedPacket;
-use netmem::ring::{Receiver, Sender, ring};
+use netmem::ring::{Receiver, Sender, try_ring};
 use netmem::{HeadCache, Packets, Worker};
+use std::collections::TryReserveError;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,10 +74,13 @@ pub struct PacketReceiver {
 }
 
 /// Makes both ends of a ring for this number of packets.
-pub fn open(packets: u32) -> (PacketSender, PacketReceiver) {
-    let ((sender, receiver), marks) = (ring(packets), [Mark::default(); BATCH_MAX]);
+///
+/// # Errors
+/// There is no memory for its slots.
+pub fn open(packets: u32) -> Result<(PacketSender, PacketReceiver), TryReserveError> {
+    let ((sender, receiver), marks) = (try_ring(packets)?, [Mark::default(); BATCH_MAX]);
     let sender = PacketSender { ring: sender, limit: packets as usize, passed: Known::new(), marks };
-    (sender, PacketReceiver { ring: receiver, passed: Known::new(), marks })
+    Ok((sender, PacketReceiver { ring: receiver, passed: Known::new(), marks }))
 }
 
 impl Count {

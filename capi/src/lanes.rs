@@ -49,6 +49,8 @@ pub enum LaneError {
     Mesh(MeshError),
     /// The event of the receiver cannot be made.
     Bell(io::Error),
+    /// There is no memory for the ring of the packets.
+    NoMemory,
 }
 
 /// The sending end, which its worker holds.
@@ -127,7 +129,7 @@ impl Sending {
         let config = MeshConfig { workers: 1, inbox: frames, flows: 1, ..MeshConfig::default() };
         let (mesh, ends) = Mesh::new(&config).map_err(LaneError::Mesh)?;
         let (outboxes, inboxes): (Vec<Outbox>, Vec<Inbox>) = ends.into_iter().unzip();
-        let (sender, receiver) = lane_packets::open(frames);
+        let (sender, receiver) = lane_packets::open(frames).map_err(|_| LaneError::NoMemory)?;
         let lane = Lane {
             mesh,
             tally: Tally::default(),

@@ -58,6 +58,14 @@ pub enum What {
     Shared = 7 << KIND_SHIFT,
 }
 
+impl What {
+    /// Returns the kind of thing that a handle or an entry names, or None if it is none of these.
+    fn of(word: u64) -> Option<What> {
+        let kinds = [What::Object, What::Page, What::Packet, What::Shared];
+        kinds.into_iter().find(|kind| *kind as u64 == word & KIND)
+    }
+}
+
 /// The entry of one use at a time. All zeros are an entry that was never used.
 #[derive(Debug)]
 #[repr(C, align(32))]
@@ -394,6 +402,29 @@ pub fn each_held(mut call: impl FnMut(u64, Claim)) {
             call(use_ | number as u64, entry.claim());
         }
     }
+}
+
+/// Ends the uses of all detached things for which `is_one` returns true. Calls `home` with the claim of each. A thing that another thread
+/// attaches at the same time stays with that thread. Returns the number of uses ended.
+#[cold]
+pub fn reclaim_loose(is_one: impl Fn(What, Claim) -> bool, mut home: impl FnMut(What, Claim)) -> usize {
+    let mut reclaimed = 0;
+    for number in 0..FRESH.load(Relaxed) {
+        let Some(entry) = entry(number as usize) else { continue };
+        let use_ = entry.use_.load(Relaxed);
+        let Some(what) = What::of(use_).filter(|_| use_ & HOLDER == LOOSE) else { continue };
+        // No thread changes the claim of a thing that is detached. If another thread has attached it, the exchange fails.
+        let claim = entry.claim();
+        let over = (use_ & GENERATION).wrapping_add(ended(what, End::Reclaimed));
+        // AcqRel: pairs with the Release in `detach`, as in `attach`.
+        if !is_one(what, claim) || entry.use_.compare_exchange(use_, over, AcqRel, Relaxed).is_err() {
+            continue;
+        }
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+        reclaimed += 1;
+        home(what, claim);
+    }
+    reclaimed
 }
 
 /// Returns the number of allocated objects of a cache, or of packets of heads.

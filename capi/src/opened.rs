@@ -97,11 +97,12 @@ impl<T: Clone> Opened<T> {
         found.ok_or_else(|| Failure::closed(self.what, word))
     }
 
-    /// Removes a thing, unless `is_used` returns an error.
+    /// Removes a thing, unless `is_used` returns an error. Returns the thing, for the caller to empty it: workers that
+    /// have looked it up still have it.
     ///
     /// # Errors
     /// Nothing open has this handle, or the error of `is_used`.
-    pub fn close(&self, word: u64, is_used: impl Fn(&T) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn close(&self, word: u64, is_used: impl Fn(&T) -> Result<(), Failure>) -> Result<T, Failure> {
         let (value, _) = self.get(word)?;
         // A thing that is plainly in use is refused before the calls of other workers have to wait.
         is_used(&value)?;
@@ -117,8 +118,8 @@ impl<T: Clone> Opened<T> {
         let taken = self.list().get_mut(word::place(word)).and_then(|at| at.take_if(|one| one.word == word));
         drop(closing);
         // Without the locks, because this may be the last reference.
-        drop((taken, value));
-        Ok(())
+        drop(taken);
+        Ok(value)
     }
 
     /// Returns the number of open things of a memory.

@@ -50,6 +50,21 @@ unsafe fn shared(claim: Claim) -> Option<SharedFrame> {
     NonZeroU64::new(claim.at).map(|word| unsafe { SharedFrame::from_raw(word) })
 }
 
+/// Frees the packet or the shared frame of a claim that has left its entry, without a worker.
+///
+/// # Safety
+/// The claim has left its entry.
+#[cold]
+pub unsafe fn free(what: What, claim: Claim) {
+    match what {
+        // SAFETY: the caller's promise.
+        What::Packet => drop(unsafe { packet(claim) }),
+        // SAFETY: as above.
+        What::Shared => drop(unsafe { shared(claim) }),
+        What::Object | What::Page => (),
+    }
+}
+
 /// Starts a use of a packet with a reserved number. Returns the handle. `of` is the handle of the heads that
 /// the packet's head belongs to.
 #[inline(always)]

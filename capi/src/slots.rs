@@ -6,6 +6,7 @@
 //!
 //! Unsafe code: segments are leaked, and borrowed for the lifetime of the process.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
@@ -27,33 +28,35 @@ static DIRECTORY: [AtomicPtr<Segment>; NUMBERS / SEGMENT] =
 static OPENED: [AtomicUsize; NUMBERS / SEGMENT] = [const { AtomicUsize::new(0) }; NUMBERS / SEGMENT];
 
 /// Makes slots for these chunks, if there are none yet. Slots are never freed. Only the used part of a
-/// segment takes memory.
+/// segment takes memory. Returns false if there is no room for them.
 #[cold]
-pub fn open(chunks: std::ops::Range<u32>) {
+pub fn open(chunks: std::ops::Range<u32>) -> bool {
     let (first, end) = (chunks.start as usize, chunks.end as usize);
     for at in (first / SEGMENT..end.div_ceil(SEGMENT)).take_while(|at| *at < DIRECTORY.len()) {
         OPENED[at].fetch_max((end - at * SEGMENT).min(SEGMENT), Relaxed);
         if !DIRECTORY[at].load(Relaxed).is_null() {
             continue;
         }
-        // An array of numbers: the standard library asks the system for zeroed memory instead of writing
-        // zeros.
-        let zeros: *mut [u64] = Box::into_raw(vec![0; SEGMENT].into_boxed_slice());
-        let new: *mut Segment = zeros.cast();
+        let layout = Layout::new::<Segment>();
+        // SAFETY: a segment has a size.
+        let new: *mut Segment = unsafe { alloc_zeroed(layout) }.cast();
+        if new.is_null() {
+            return false;
+        }
         // Release: pairs with the Acquire in `segment`, which then sees the zeros.
         if DIRECTORY[at].compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
-            // SAFETY: it came from the box above, with the same length and layout, and no other thread has
-            // seen it.
-            drop(unsafe { Box::from_raw(new) });
+            // SAFETY: it was allocated above with this layout, and no other thread has seen it.
+            unsafe { dealloc(new.cast(), layout) };
         }
     }
+    true
 }
 
 /// Returns a segment of slots, or None if no memory ever lay there.
 fn segment(at: usize) -> Option<&'static Segment> {
     // Acquire: pairs with the Release in `open`.
     let segment = DIRECTORY.get(at)?.load(Acquire);
-    // SAFETY: null, or a leaked box.
+    // SAFETY: null, or a segment that is never freed. Zeros are numbers.
     unsafe { segment.as_ref() }
 }
 

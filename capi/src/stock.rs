@@ -10,18 +10,23 @@ use crate::errno::{ENFILE, ENOBUFS, ENOMEM};
 use crate::failure::Failure;
 use crate::misuse::{Kind, Refused};
 use crate::word;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of stocks.
-const STOCKS: usize = 256;
+const STOCKS: usize = 4096;
 /// Maximum number of objects of a stock. Their numbers, and the indices of a table twice as large, fit into
 /// 32 bits.
 pub const OBJECTS_MAX: usize = 1 << 30;
 
 /// The place of a stock. It has its own cache lines, because each call changes it.
 #[repr(align(128))]
-struct Place(Mutex<Option<Stock>>);
+struct Place(Mutex<Option<Kept>>);
+
+/// A cell, because it has no invalid values: with one of those for None, the table would not be all zeros and would
+/// take its megabyte in the file of the library.
+type Kept = Cell<Stock>;
 
 static PLACES: [Place; STOCKS] = [const { Place(Mutex::new(None)) }; STOCKS];
 
@@ -96,16 +101,16 @@ pub struct Moment {
 #[inline]
 fn find(word: u64) -> Option<Found> {
     let place = PLACES.get(word::place(word))?;
-    let stock = place.0.lock().unwrap_or_else(PoisonError::into_inner);
-    stock.as_ref().is_some_and(|stock| stock.word == word).then_some(stock)
+    let mut stock = place.0.lock().unwrap_or_else(PoisonError::into_inner);
+    stock.as_mut().is_some_and(|stock| stock.get_mut().word == word).then_some(stock)
 }
 
-type Found = MutexGuard<'static, Option<Stock>>;
+type Found = MutexGuard<'static, Option<Kept>>;
 
 /// Calls `with` with the stock of this handle, which is locked during the call.
 #[inline]
 pub fn with<R>(word: u64, with: impl FnOnce(&mut Stock) -> R) -> Option<R> {
-    find(word)?.as_mut().map(with)
+    find(word)?.as_mut().map(Cell::get_mut).map(with)
 }
 
 /// Opens a stock for at most `room` objects. Returns its handle.
@@ -125,7 +130,7 @@ pub fn open(name: &str, room: usize) -> Result<u64, Failure> {
         let mut stock = place.0.lock().unwrap_or_else(PoisonError::into_inner);
         if stock.is_none() {
             let (word, name, counts) = (word::new(at), name.to_owned(), Counts::default());
-            *stock = Some(Stock { word, name, room, objects, numbers, free, counts });
+            *stock = Some(Cell::new(Stock { word, name, room, objects, numbers, free, counts }));
             return Ok(word);
         }
     }
@@ -136,7 +141,7 @@ pub fn open(name: &str, room: usize) -> Result<u64, Failure> {
 #[cold]
 pub fn close(word: u64) -> Option<usize> {
     let gone = find(word)?.take();
-    gone.map(|stock| stock.out())
+    gone.map(|stock| stock.into_inner().out())
 }
 
 impl Stock {

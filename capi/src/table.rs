@@ -454,6 +454,24 @@ impl Tag {
     }
 }
 
+/// Ends the uses of all detached frames in these chunks, except those that another thread attaches first. Calls `home` with each.
+#[cold]
+pub fn reclaim_loose(chunks: Range<u32>, mut home: impl FnMut(Frame)) {
+    slots::each(|number, slot| {
+        let now = slot.load(Relaxed);
+        let ended = (now & GENERATION).wrapping_add(NEXT | End::Reclaimed as u64);
+        let is_one = now & HOLDER == LOOSE && chunks.contains(&number);
+        // AcqRel: pairs with the Release in `detach`, as in `attach`.
+        if is_one
+            && slot.compare_exchange(now, ended, AcqRel, Relaxed).is_ok()
+            // SAFETY: the slot had the claim and has lost it.
+            && let Some(frame) = unsafe { frame(number, now) }
+        {
+            home(frame);
+        }
+    });
+}
+
 /// Calls `call` with the handle of each frame that has a holder. Reads one slot after another, while other threads may change them.
 fn each_word(mut call: impl FnMut(u64)) {
     slots::each(|number, slot| {

@@ -243,7 +243,17 @@ impl Packet {
     }
 
     /// Bytes after the data that [`Packet::put`] can use; 0 while others may read the last part.
+    #[inline]
     pub fn tailroom(&self) -> usize {
+        match &self.frame {
+            Some(frame) => frame.tailroom(),
+            None => self.tailroom_of_parts(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tailroom_of_parts(&self) -> usize {
         let of_part =
             |part: &Packet| part.frame.as_ref().map_or_else(|| part.head.data.tailroom(), Frame::tailroom);
         self.parts().last().map_or(0, of_part)

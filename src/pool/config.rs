@@ -110,6 +110,16 @@ pub enum PoolError {
     /// There is no room for the table that maps chunks to pools.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// There is no memory for a table of the pool.
+    #[error(
+        "no memory for {bytes} bytes of {what}: give fewer frames, or allow the process more memory (ulimit -v)"
+    )]
+    NoMemory {
+        /// The name of the table.
+        what: &'static str,
+        /// The bytes of the table.
+        bytes: usize,
+    },
     /// The owner is a worker of another memory.
     #[error("the owner is a worker of another memory: claim one from the memory that the pool is made of")]
     ForeignOwner,

@@ -6,6 +6,7 @@
 //! passes here. Code that uses a frame again without its pool ([`Renewal`](super::Renewal)) frees the frame instead.
 //! The page descriptors count how many frames of each page are free. A page leaves when all of them are free.
 
+use super::config::PoolError;
 use crate::page::Page;
 
 /// The state that needs a lock. The lock is never held during a wait for the owner's slot, or during a call of the page
@@ -47,10 +48,22 @@ impl Depot {
     }
 
     /// Makes an empty depot with room for all the frames and pages that a pool can have.
-    pub(super) fn new(frames: usize, pages: usize, limit: usize, cache: (usize, usize)) -> Self {
-        Depot {
-            spare: Vec::with_capacity(frames),
-            pages: Vec::with_capacity(pages),
+    ///
+    /// # Errors
+    /// [`PoolError::NoMemory`].
+    pub(super) fn new(
+        frames: usize,
+        pages: usize,
+        limit: usize,
+        cache: (usize, usize),
+    ) -> Result<Self, PoolError> {
+        let (mut spare, mut list) = (Vec::<u32>::new(), Vec::<Page>::new());
+        let reserved = spare.try_reserve_exact(frames).and_then(|()| list.try_reserve_exact(pages));
+        let bytes = frames * size_of::<u32>() + pages * size_of::<Page>();
+        reserved.map_err(|_| PoolError::NoMemory { what: "the pool's lists of frames and pages", bytes })?;
+        Ok(Depot {
+            spare,
+            pages: list,
             leaving: Vec::new(),
             closed: false,
             limit,
@@ -62,7 +75,7 @@ impl Depot {
             init_on_free: false,
             watched: false,
             foreign: 0,
-        }
+        })
     }
 
     /// The number of free frames here.

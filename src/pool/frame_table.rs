@@ -5,6 +5,7 @@
 //! chunk, and a position for each page. It is made with the memory's first pool and goes with its last. Together they
 //! take 0.59 % of the memory.
 
+use super::config::PoolError;
 use super::frame::Frame;
 use super::remote_free::Links;
 use super::shared::Shared;
@@ -12,8 +13,9 @@ use super::traces::Traces;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Refs};
 use crate::sync::shim::AtomicU32;
+use crate::sync::try_array;
 use crate::sys::region::Region;
-use crate::sys::table::{self, ChunkTable, TableError};
+use crate::sys::table::{self, ChunkTable};
 use std::collections::BTreeMap;
 use std::iter;
 use std::num::NonZeroU32;
@@ -201,20 +203,31 @@ pub(super) fn each_pool_apart<'a, I: Iterator<Item = &'a Frame> + Clone>(
     }
 }
 
+/// Makes the links, positions and claims of a region of this many chunks.
+#[cold]
+fn side_arrays(chunks: usize) -> Result<[Box<[AtomicU32]>; 3], PoolError> {
+    let pages = chunks.div_ceil(PAGE_SIZE / CHUNK_SIZE);
+    let bytes = (2 * chunks + pages) * size_of::<u32>();
+    let make = |len| try_array(len, || AtomicU32::new(0));
+    let made = make(chunks).and_then(|next| Ok([next, make(pages)?, make(chunks)?]));
+    made.map_err(|_| PoolError::NoMemory { what: "the memory's frame table", bytes })
+}
+
 impl FrameTable {
     /// The frame table of a memory. It is made if this is the memory's first pool.
     ///
     /// # Errors
-    /// [`TableError`] if there is no room for the table of chunks.
+    /// [`PoolError::Table`] if there is no room for the table of chunks, [`PoolError::NoMemory`] for the side arrays.
     #[cold]
-    pub(super) fn of_memory(memory: &Memory) -> Result<Arc<FrameTable>, TableError> {
+    pub(super) fn of_memory(memory: &Memory) -> Result<Arc<FrameTable>, PoolError> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, frame_table| frame_table.strong_count() > 0);
         let region = memory.region();
         if let Some(frame_table) = known.get(&region.segments().start).and_then(Weak::upgrade) {
             return Ok(frame_table);
         }
-        let (first, chunks) = (region.first_chunk(), 0..region.chunks());
+        let (first, chunks) = (region.first_chunk(), region.chunks() as usize);
+        let [next, places, refs] = side_arrays(chunks)?;
         table::open(first..first + region.chunks())?;
         let pool_numbers = table::chunk_table()?;
         POOL_NUMBERS.store(ptr::from_ref(pool_numbers).cast_mut(), Relaxed);
@@ -222,9 +235,9 @@ impl FrameTable {
             region: Arc::clone(region),
             pool_numbers: PoolNumbers(pool_numbers),
             first,
-            next: chunks.clone().map(|_| AtomicU32::new(0)).collect(),
-            places: chunks.clone().step_by(PAGE_SIZE / CHUNK_SIZE).map(|_| AtomicU32::new(0)).collect(),
-            refs: chunks.map(|_| AtomicU32::new(0)).collect(),
+            next,
+            places,
+            refs,
             traces: OnceLock::new(),
         });
         known.insert(region.segments().start, Arc::downgrade(&frame_table));

@@ -54,12 +54,12 @@ impl Pool {
         let init_on_free = memory.hardening().clear;
         let cache = config.cache.min(capacity);
         let cache = (cache, config.refill.min(cache));
+        let mut depot = Depot::new(capacity, capacity / per_page, frames / per_page, cache)?;
+        depot.clears = config.init_on_alloc;
+        depot.init_on_free = init_on_free;
+        depot.watched = depot.must_watch();
+        let (now, refill) = depot.cache_now();
         let shared = frame_table::register(|number| {
-            let mut depot = Depot::new(capacity, capacity / per_page, frames / per_page, cache);
-            depot.clears = config.init_on_alloc;
-            depot.init_on_free = init_on_free;
-            depot.watched = depot.must_watch();
-            let (now, refill) = depot.cache_now();
             Arc::new(Shared {
                 local: Owned::new(owner, Local::new(now, refill)),
                 pool_numbers: frame_table.pool_numbers(),

@@ -21,7 +21,7 @@ pub use cursor::Corrupt;
 pub use ids::{IdReceiver, IdSender, id_ring};
 pub(crate) use loan::{Borrower, Lender, loan};
 pub(crate) use mpsc::Mpsc;
-pub use spsc::{Receiver, Sender, ring};
+pub use spsc::{Receiver, Sender, ring, try_ring};
 pub(crate) use spsc::{Vacant, Waiting};
 
 /// The number of slots of a ring that has at least `size` slots: a power of two.

@@ -11,10 +11,11 @@ pub(crate) use slot::{Vacant, Waiting};
 use super::cursor::{Consumer, Index, Producer};
 use super::{runs, slots_for};
 use crate::limits::CACHE_LINE;
-use crate::sync::Steps;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
+use crate::sync::{Steps, try_array};
 use crate::sys::cpu::prefetch;
 use crossbeam_utils::CachePadded;
+use std::collections::TryReserveError;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -64,15 +65,17 @@ type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
 impl<T> Ring<T> {
     /// Makes an empty ring of `size` slots, a power of two.
-    fn new(size: usize, start: u32) -> Self {
+    ///
+    /// # Errors
+    /// There is no memory for the slots.
+    fn new(size: usize, start: u32) -> Result<Self, TryReserveError> {
         let spare = CACHE_LINE / size_of::<T>().clamp(1, CACHE_LINE);
-        let storage: Box<[Slot<T>]> =
-            (0..size + spare).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+        let storage: Box<[Slot<T>]> = try_array(size + spare, || UnsafeCell::new(MaybeUninit::uninit()))?;
         // If no slot begins on a line, the slots begin anywhere.
         let first =
             Some(storage.as_ptr().align_offset(CACHE_LINE)).filter(|lead| *lead <= spare).unwrap_or(0);
         let indices = Indices([(); 2].map(|()| CachePadded::new(AtomicU32::new(start))));
-        Ring { indices, storage, first, size }
+        Ok(Ring { indices, storage, first, size })
     }
 
     #[inline(always)]
@@ -137,22 +140,38 @@ pub struct Receiver<T> {
 /// Makes a ring of at least `size` slots (rounded up to a power of two).
 ///
 /// # Panics
-/// If `size` is above 2^31.
+/// If `size` is above 2^31, or there is no memory for the slots ([`try_ring`] returns that as an error).
 #[cold]
 pub fn ring<T: Send>(size: u32) -> (Sender<T>, Receiver<T>) {
     ring_from(size, 0)
 }
 
+/// Does the same as [`ring`], but returns an error if there is no memory for the slots.
+///
+/// # Errors
+/// There is no memory for the slots.
+///
+/// # Panics
+/// If `size` is above 2^31.
+#[cold]
+pub fn try_ring<T: Send>(size: u32) -> Result<(Sender<T>, Receiver<T>), TryReserveError> {
+    try_ring_from(size, 0)
+}
+
 /// Does the same as [`ring`], with both indices at `start`: for tests that begin near the wrap-around.
 pub(crate) fn ring_from<T: Send>(size: u32, start: u32) -> (Sender<T>, Receiver<T>) {
+    try_ring_from(size, start).unwrap_or_else(|error| panic!("a ring of {size} slots: {error}"))
+}
+
+fn try_ring_from<T: Send>(size: u32, start: u32) -> Result<(Sender<T>, Receiver<T>), TryReserveError> {
     let size = slots_for(size);
-    let ring = Arc::new(Ring::new(size as usize, start));
+    let ring = Arc::new(Ring::new(size as usize, start)?);
     let index = |which| HeapIndex { ring: Arc::clone(&ring), which };
     let mut sender = Producer::new(index(PRODUCER), index(CONSUMER), size);
     // Reads the other side's index, without which the ring looks full. It cannot be impossible here.
     let _ = sender.room(1);
     let receiver = Consumer::new(index(CONSUMER), index(PRODUCER), size);
-    (Sender { cursor: sender, ring: Arc::clone(&ring) }, Receiver { cursor: receiver, ring })
+    Ok((Sender { cursor: sender, ring: Arc::clone(&ring) }, Receiver { cursor: receiver, ring }))
 }
 
 impl<T> Sender<T> {
@@ -436,10 +455,16 @@ mod tests {
     #[test]
     fn slots_begin_on_a_cache_line_where_their_size_allows_it() {
         fn lead<T>() -> usize {
-            let rings: Vec<Ring<T>> = [1, 2, 64, 512].map(|size| Ring::new(size, 0)).into();
+            let rings: Vec<Ring<T>> = [1, 2, 64, 512].map(|size| Ring::new(size, 0).unwrap()).into();
             rings.iter().map(|ring| ring.slots().as_ptr().addr() % CACHE_LINE).sum()
         }
         assert_eq!([lead::<u8>(), lead::<u32>(), lead::<u64>(), lead::<[u64; 2]>()], [0; 4]);
-        assert_eq!(Ring::<[u8; 24]>::new(8, 0).slots().len(), 8);
+        assert_eq!(Ring::<[u8; 24]>::new(8, 0).unwrap().slots().len(), 8);
+    }
+
+    /// Seen: the process aborted.
+    #[test]
+    fn a_ring_for_which_there_is_no_memory_is_an_error() {
+        assert!(try_ring::<[u64; 1 << 13]>(1 << 31).is_err());
     }
 }

@@ -98,6 +98,14 @@ pub enum MeshError {
     /// The policy names a worker that does not exist, or is empty.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// There is no memory for an inbox.
+    #[error(
+        "no memory for an inbox of {inbox} frames: give fewer, or allow the process more memory (ulimit -v)"
+    )]
+    NoMemory {
+        /// Frames of one sender that the inbox has room for.
+        inbox: u32,
+    },
     /// An inbox's bell could not be made.
     #[error("making the event that wakes a worker: {0}; raise the limit of open files (ulimit -n)")]
     Bell(#[from] io::Error),

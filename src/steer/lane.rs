@@ -15,10 +15,11 @@
 //! | `F` Release of `finished` | [`LaneReceiver::finish`] | Acquire in [`Progress::has_finished`] and [`LaneSender::backlog`]: all the reader did with the units |
 //! | `G` Release of `reader` = [`GONE`] | [`LaneReceiver`]'s Drop | Acquire in [`Progress::reader`] |
 
-use crate::ring::{Receiver, Sender, Vacant, Waiting, ring};
+use crate::ring::{Receiver, Sender, Vacant, Waiting, ring, try_ring};
 use crate::sync::Steps;
 use crate::sync::shim::AtomicU32;
 use crossbeam_utils::CachePadded;
+use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -81,14 +82,20 @@ pub(super) fn reached(count: u32, position: u32) -> bool {
     position.wrapping_sub(count).wrapping_sub(1) >= AHEAD_MAX
 }
 
+/// The two ends of a lane.
+type Both<T> = (LaneSender<T>, LaneReceiver<T>);
+
 /// Makes a lane for at most `limit` units (at most 2^20) and as many items, over `progress`.
+///
+/// # Errors
+/// There is no memory for its slots.
 #[cold]
-pub(super) fn lane<T: Send>(limit: u32, progress: Arc<Progress>) -> (LaneSender<T>, LaneReceiver<T>) {
-    let (sender, receiver) = ring(limit);
+pub(super) fn lane<T: Send>(limit: u32, progress: Arc<Progress>) -> Result<Both<T>, TryReserveError> {
+    let (sender, receiver) = try_ring(limit)?;
     let start = progress.finished();
     let receiver = LaneReceiver { ring: receiver, taken: start, progress: Arc::clone(&progress) };
     let sender = LaneSender { ring: sender, limit, sent: start, finished: start, abandoned: false, progress };
-    (sender, receiver)
+    Ok((sender, receiver))
 }
 
 /// The sending end.

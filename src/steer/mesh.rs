@@ -68,7 +68,7 @@ impl Mesh {
     /// steers by, and the one in which it receives from the others.
     ///
     /// # Errors
-    /// Returns [`MeshError`] if a value is out of range, or if no event descriptors are available.
+    /// Returns [`MeshError`] if a value is out of range, or if no event descriptors or no memory are available.
     #[cold]
     pub fn new(config: &MeshConfig) -> Result<(Arc<Mesh>, Ends), MeshError> {
         config.check()?;
@@ -80,7 +80,8 @@ impl Mesh {
             let mut row = Vec::with_capacity(workers);
             for (reader, inbox) in incoming.iter_mut().enumerate() {
                 let between = Between::new(reader as u32);
-                let (tx, rx) = lane(config.inbox, Arc::clone(&between.progress));
+                let made = lane(config.inbox, Arc::clone(&between.progress));
+                let (tx, rx) = made.map_err(|_| MeshError::NoMemory { inbox: config.inbox })?;
                 row.push((tx, Arc::clone(&between.counts)));
                 inbox.push(Incoming { sender, lane: rx, received: Arc::clone(&between.received) });
                 lanes.push(between);

@@ -1,5 +1,6 @@
 //! Stage `sync`: the worker token, and the primitives that workers share.
 
+mod array;
 mod doorbell;
 mod handle;
 mod lifo;
@@ -15,6 +16,7 @@ mod tail;
 mod tests;
 mod worker;
 
+pub(crate) use array::try_array;
 pub use doorbell::Doorbell;
 pub(crate) use handle::{Close, Handle};
 pub(crate) use lifo::Lifo;

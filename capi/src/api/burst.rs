@@ -3,8 +3,8 @@
 use super::pool::find;
 use super::types::{netmem_frame, netmem_pool, netmem_span, netmem_worker};
 use super::worker::out;
-use crate::errno::EFAULT;
-use crate::failure::{Failure, first_of};
+use crate::errno::{EFAULT, ENOBUFS};
+use crate::failure::{Failure, first_of, short};
 use crate::misuse::{FRAME, Kind, refused};
 use crate::registry;
 use crate::sites::{self, Site};
@@ -128,6 +128,9 @@ extern "C" fn give_with_care(
         Ok(found) => {
             let got = alloc(found, worker, tag, frames);
             *held += got as u64;
+            if got < frames.len() {
+                short(ENOBUFS, c"netmem_alloc: the pool has no more free frames");
+            }
             if sites::is_on() {
                 sites::note_given(frames[..got].iter().map(|frame| frame.word), pool.word, site);
             }
@@ -163,7 +166,11 @@ pub unsafe extern "C" fn netmem_free_at(
 ) -> c_int {
     // SAFETY: the promise of C; they are only read.
     let site = unsafe { Site::new(site) };
-    if n == 1 && free_at_once(worker, frames) { 0 } else { free_many(worker, frames, n, site) }
+    match n {
+        1 if free_at_once(worker, frames) => 0,
+        1 => free_one(worker, frames, site),
+        _ => free_many(worker, frames, n, site),
+    }
 }
 
 /// Fast path: frees one frame. Returns false, with nothing changed, if anything is unusual.
@@ -179,6 +186,26 @@ fn free_at_once(worker: netmem_worker, frame: *const netmem_frame) -> bool {
     let is_done = tag.end_own(word, End::Freed, |frame| frame.free_cached(worker));
     *held -= u64::from(is_done);
     is_done
+}
+
+/// Frees one frame that the fast path did not free, such as one of a pool of another worker.
+#[inline(never)]
+extern "C" fn free_one(worker: netmem_worker, frame: *const netmem_frame, site: Site) -> c_int {
+    if sites::is_on() || frame.is_null() {
+        return free_unusual(worker, frame, 1, site);
+    }
+    // SAFETY: the promise of C; it is only read.
+    let word = unsafe { frame.read() }.word;
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, FREE, site) };
+    let State { worker, tag, held, .. } = &mut *inside;
+    match tag.ending(End::Freed).take_bare(word) {
+        Some(frame) => {
+            *held -= 1;
+            frame.free(worker);
+            0
+        }
+        None => refused(Kind::of(tag.why(word), true), FREE, FRAME, word, site),
+    }
 }
 
 /// Frees frames of any pools.
@@ -362,7 +389,7 @@ fn take(tag: &mut Tag, word: u64, pool: Option<&Pool>, refuse: &mut impl FnMut(K
 }
 
 /// Describes the data of `n` frames: writes one span for each frame to `spans`. If a handle is invalid, the
-/// `data` of its span is NULL.
+/// `data` of its span is NULL. If the worker or `frames` is refused, the `data` of all spans is NULL.
 /// Returns 0, or the negative errno of the first invalid handle.
 ///
 /// # Safety
@@ -378,20 +405,38 @@ pub unsafe extern "C" fn netmem_spans_at(
     const CALL: &str = "netmem_spans";
     // SAFETY: the promise of C; the frames are only read.
     let (site, frames, spans) = unsafe { (Site::new(site), words(frames.cast_mut(), n), words(spans, n)) };
-    let Some(inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let Some(inside) = go_in(worker.word) else {
+        fill(spans, NO_SPAN);
+        return out(worker, CALL, site);
+    };
     let (frames, spans) = match (frames, spans) {
         (Ok(frames), Ok(spans)) => (frames, spans),
-        (Err(errno), _) | (_, Err(errno)) => return errno,
+        (Err(errno), spans) => {
+            fill(spans, NO_SPAN);
+            return errno;
+        }
+        (_, Err(errno)) => return errno,
     };
     let mut first = 0;
     for (&mut netmem_frame { word }, to) in frames.iter_mut().zip(spans) {
         *to = inside.tag.look(word, span).unwrap_or_else(|| {
             let kind = Kind::of(inside.tag.why(word), false);
             first = first_of(first, || refused(kind, CALL, FRAME, word, site));
-            netmem_span { data: ptr::null_mut(), len: 0, headroom: 0, tailroom: 0 }
+            NO_SPAN
         });
     }
     first
+}
+
+/// The span of a frame whose handle was refused.
+const NO_SPAN: netmem_span = netmem_span { data: ptr::null_mut(), len: 0, headroom: 0, tailroom: 0 };
+
+/// Fills the array for the results of a call that is refused as a whole, so that it holds nothing that was there before.
+#[cold]
+pub fn fill<T: Copy>(to: Result<&mut [T], c_int>, none: T) {
+    if let Ok(to) = to {
+        to.fill(none);
+    }
 }
 
 fn span(frame: &Frame) -> netmem_span {

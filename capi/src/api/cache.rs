@@ -1,6 +1,8 @@
 //! Opens and closes caches of objects and size classes.
 
-use super::types::{given, list, netmem_cache, netmem_count, netmem_sizes, netmem_worker, place, string};
+use super::types::{
+    given, list, netmem_cache, netmem_count, netmem_sizes, netmem_worker, place, string, unreserved,
+};
 use super::worker::cold;
 use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL};
@@ -20,8 +22,11 @@ pub struct netmem_cache_config {
     pub size: u32,
     /// Alignment of an object's address in bytes, a power of two. 0: 8.
     pub align: u32,
+    /// 1: share no slabs with other caches. 0: caches of the same memory with objects of about the same size
+    /// may share their slabs, which takes less memory. They then have the same counters (netmem_cache_counts).
+    pub no_merge: u32,
     /// Must be 0.
-    pub reserved: [u32; 6],
+    pub reserved: [u32; 5],
 }
 
 /// Opens a cache of objects of one size. All workers of the memory can use it.
@@ -39,13 +44,14 @@ pub unsafe extern "C" fn netmem_cache_open(
     cold(worker, "netmem_cache_open", |inside| {
         // SAFETY: the promise of C.
         let (config, to) = unsafe { (given("config", config)?, place("cache", cache)?) };
+        unreserved("netmem_cache_config", &config.reserved)?;
         // SAFETY: the promise of C.
         let name = unsafe { string("name", config.name) }?.unwrap_or("cache").to_owned();
         let align = if config.align == 0 { 8 } else { config.align as usize };
         if config.size == 0 || !align.is_power_of_two() {
             return Err(Failure::invalid("a cache: give a size, and an alignment that is a power of two"));
         }
-        let with = CacheConfig { name, ..CacheConfig::default() };
+        let with = CacheConfig { name, merge: config.no_merge == 0, ..CacheConfig::default() };
         let made = RawCache::new(&inside.memory, config.size as usize, align, &with);
         let source = Source::Cache(made.map_err(|error| Failure::new(EINVAL, error))?, config.size);
         to.word = CACHES.add(source, inside.memory_word)?;
@@ -92,16 +98,21 @@ pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
 
 fn close(call: &str, word: u64) -> c_int {
     answer(call, || {
-        CACHES.close(word, |_| match objects::out_of(word) {
+        let closed = CACHES.close(word, |_| match objects::out_of(word) {
             0 => Ok(()),
             out => Err(Failure::new(EBUSY, format!("{out} objects of the cache are out: free them first"))),
         })?;
+        // Workers that have looked it up drop it later. The free objects that they keep go back now.
+        match closed {
+            Source::Cache(cache, _) => cache.shrink(),
+            Source::Sizes(sizes) => sizes.classes().iter().for_each(RawCache::shrink),
+        }
         Ok(0)
     })
 }
 
 /// Reads the counters of a cache, under the names that `netmem stat` shows. Writes at most `room` counters to
-/// `counts`.
+/// `counts`. Caches that share slabs have the same counters: those of all of them (netmem_cache_config.no_merge).
 /// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety

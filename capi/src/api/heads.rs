@@ -1,7 +1,9 @@
 //! Opens and closes heads for packets.
 
 use super::known::look_up;
-use super::types::{list, netmem_count, netmem_heads, netmem_heads_config, netmem_worker, place, string};
+use super::types::{
+    list, netmem_count, netmem_heads, netmem_heads_config, netmem_worker, place, string, unreserved,
+};
 use super::worker::{cold, out};
 use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL};
@@ -44,6 +46,7 @@ pub unsafe extern "C" fn netmem_heads_open(
 unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, Failure> {
     let mut to = HeadCacheConfig::default();
     let Some(config) = config else { return Ok(to) };
+    unreserved("netmem_heads_config", &config.reserved)?;
     // SAFETY: the promise of C.
     if let Some(name) = unsafe { string("name", config.name) }? {
         to.cache.name = name.to_owned();
@@ -60,7 +63,8 @@ unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, 
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_heads_close(heads: netmem_heads) -> c_int {
     answer("netmem_heads_close", || {
-        HEADS.close(heads.word, |_| is_unused(heads.word))?;
+        // Workers that have looked the heads up drop them later. The heads that they keep go back now.
+        HEADS.close(heads.word, |_| is_unused(heads.word))?.shrink();
         Ok(0)
     })
 }

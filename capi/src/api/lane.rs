@@ -7,7 +7,7 @@ use super::port::take;
 use super::types::{list, netmem_count, netmem_frame, netmem_lane, netmem_worker, place};
 use super::worker::{cold, out};
 use crate::answer::answer;
-use crate::errno::{EBUSY, EINVAL, EIO, EPIPE};
+use crate::errno::{EBUSY, EINVAL, EIO, ENOMEM, EPIPE};
 use crate::failure::Failure;
 use crate::lanes::{End, LANES, LaneError, Sending};
 use crate::misuse::{FRAME, Kind, LANE, refused};
@@ -18,6 +18,7 @@ use crate::word;
 use crate::workers::{State, go_in};
 use netmem::Batch;
 use netmem::limits::BATCH_MAX;
+use netmem::steer::MeshError;
 use std::ffi::{c_char, c_int};
 use std::iter;
 use std::os::fd::{AsFd, AsRawFd};
@@ -28,8 +29,8 @@ const FRAMES: u32 = 1024;
 /// Opens a lane whose sender is the calling worker. Another worker of the memory becomes the receiver with
 /// netmem_lane_join.
 /// `frames` is the capacity: 64 to 2^20 frames, and as many packets. 0: 1024.
-/// Returns 0, -EINVAL if `frames` is out of range or the rings cannot be made, -EIO if the event for the
-/// receiver cannot be made, or -ENFILE if the process has 4096 lanes.
+/// Returns 0, -EINVAL if `frames` is out of range, -ENOMEM if there is no memory for the rings, -EIO if the
+/// event for the receiver cannot be made, or -ENFILE if the process has 4096 lanes.
 ///
 /// # Safety
 /// See the module.
@@ -42,15 +43,25 @@ pub unsafe extern "C" fn netmem_lane_open(
     cold(worker, "netmem_lane_open", |mut inside| {
         // SAFETY: the promise of C.
         let to = unsafe { place("lane", lane) }?;
-        let sending =
-            Sending::open(if frames == 0 { FRAMES } else { frames }).map_err(|error| match error {
-                LaneError::Mesh(error) => Failure::new(EINVAL, format!("a lane: {error}")),
-                LaneError::Bell(error) => Failure::new(EIO, format!("a lane: making its event: {error}")),
-            })?;
+        let frames = if frames == 0 { FRAMES } else { frames };
+        let sending = Sending::open(frames).map_err(|error| failure(frames, error))?;
         to.word = LANES.add(sending.lane.clone(), inside.memory_word)?;
         put(&mut inside.lanes.sending, to.word, sending);
         Ok(0)
     })
+}
+
+/// The failure of a lane that could not be made.
+#[cold]
+fn failure(frames: u32, error: LaneError) -> Failure {
+    match error {
+        LaneError::NoMemory | LaneError::Mesh(MeshError::NoMemory { .. }) => {
+            let text = format!("a lane: no memory for {frames} frames and packets: give fewer");
+            Failure::new(ENOMEM, text)
+        }
+        LaneError::Mesh(error) => Failure::new(EINVAL, format!("a lane: {error}")),
+        LaneError::Bell(error) => Failure::new(EIO, format!("a lane: making its event: {error}")),
+    }
 }
 
 /// Makes the calling worker the receiver of a lane. The sender may join its own lane.

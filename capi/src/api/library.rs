@@ -14,12 +14,20 @@ pub extern "C" fn netmem_version() -> *const c_char {
 }
 
 /// Returns one line of text about the last failed call of the calling thread, or "" if no call has failed.
-/// The text is valid until the next call of this thread fails. In a child of fork(2) it is the reason why calls
-/// are refused there.
+/// The text is valid until the next call of this thread fails. netmem_alloc and netmem_raw_alloc fail in this
+/// sense if they allocate less than they were asked for, because their pool is empty.
+/// In a child of fork(2) it is the reason why calls are refused there.
 /// If a call refused several handles, the text and the errno are those of the first of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_last_error() -> *const c_char {
     failure::last()
+}
+
+/// Returns the errno of the call that netmem_last_error describes, as a positive number, or 0 if there was none.
+/// It tells the errors of a call that returns NULL apart. If the call returned -EINVAL, it is EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_last_errno() -> c_int {
+    failure::last_errno()
 }
 
 /// Sets what the library does on misuse, in addition to the refusal.

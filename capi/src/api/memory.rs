@@ -1,21 +1,23 @@
 //! Opens and closes memories.
 
-use super::types::{given, netmem_memory, netmem_memory_config, place};
+use super::types::{given, netmem_memory, netmem_memory_config, place, unreserved};
 use crate::answer::answer;
-use crate::errno::{EBUSY, EINVAL, ENOMEM, ETIMEDOUT};
+use crate::errno::{EBUSY, EINVAL, ENFILE, ENOMEM, ETIMEDOUT};
 use crate::failure::Failure;
 use crate::lanes::LANES;
 use crate::registry::{CACHES, HEADS, READY};
 use crate::{registry, slots, workers};
-use netmem::page::{BackingPreference, Lent};
+use netmem::page::{BackingPreference, Lent, MemoryError, RegionError};
 use netmem::{Memory, MemoryConfig};
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// Opens a memory and writes its handle to `memory`. `config` may be NULL, which selects the defaults.
-/// Returns 0, -ENOMEM if the options are not usable or the system has no memory, or -ENFILE if the process
-/// has 4096 memories.
+/// A memory takes a multiple of 2 GiB of the addresses of the process, however small it is. While the call runs,
+/// there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS).
+/// Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space, or
+/// -ENFILE if the process has 1023 memories. It has fewer if they are larger than 2 GiB.
 ///
 /// # Safety
 /// See the module.
@@ -28,7 +30,7 @@ pub unsafe extern "C" fn netmem_memory_open(
         workers::begin()?;
         // SAFETY: the promise of C.
         let (memory, given) = unsafe { (place("memory", memory)?, config.as_ref()) };
-        let config = read(given);
+        let config = read(given)?;
         let made = if given.is_some_and(|config| config.in_file != 0) {
             // SAFETY: the promise of C: netmem.h states that the caller of `in_file` vouches that peers write
             // only to frames that were handed to them.
@@ -36,7 +38,7 @@ pub unsafe extern "C" fn netmem_memory_open(
         } else {
             Memory::new(&config)
         };
-        memory.word = add(made.map_err(|error| Failure::new(ENOMEM, error))?)?;
+        memory.word = add(made.map_err(failure)?)?;
         Ok(0)
     })
 }
@@ -67,15 +69,19 @@ pub unsafe extern "C" fn netmem_memory_lend(
         // back when `netmem_memory_close` returns 0.
         let lent = unsafe { Lent::adopt(base.cast(), bytes, ()) };
         let lent = lent.map_err(|error| Failure::new(EINVAL, error))?;
-        memory.word = add(Memory::lent(lent, &read(config)).map_err(|error| Failure::new(EINVAL, error))?)?;
+        memory.word = add(Memory::lent(lent, &read(config)?).map_err(failure)?)?;
         Ok(0)
     })
 }
 
 /// Reads the options; a NULL `config` selects the defaults.
-fn read(config: Option<&netmem_memory_config>) -> MemoryConfig {
+///
+/// # Errors
+/// A reserved field is not 0.
+fn read(config: Option<&netmem_memory_config>) -> Result<MemoryConfig, Failure> {
     let mut to = MemoryConfig::default();
     if let Some(config) = config {
+        unreserved("netmem_memory_config", &config.reserved)?;
         if config.bytes > 0 {
             to.bytes = usize::try_from(config.bytes).unwrap_or(usize::MAX);
         }
@@ -86,7 +92,20 @@ fn read(config: Option<&netmem_memory_config>) -> MemoryConfig {
             to.backing = BackingPreference::Small;
         }
     }
-    to
+    Ok(to)
+}
+
+/// The failure of a memory that could not be made: of its options, or of the system.
+#[cold]
+fn failure(error: MemoryError) -> Failure {
+    let errno = match error {
+        MemoryError::Region(RegionError::Segments { .. }) => ENFILE,
+        MemoryError::Region(
+            RegionError::Map { .. } | RegionError::AddressSpace { .. } | RegionError::Guard { .. },
+        ) => ENOMEM,
+        _ => EINVAL,
+    };
+    Failure::new(errno, error)
 }
 
 /// Registers a memory, and makes slots for the uses of its frames.
@@ -95,11 +114,16 @@ fn add(memory: Memory) -> Result<u64, Failure> {
     let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
     if chunks.end as usize > slots::NUMBERS {
         return Err(Failure::new(
-            ENOMEM,
-            "handles can address 2 TiB of memory, and this memory would exceed that",
+            ENFILE,
+            "handles can address 2 TiB, of which each memory takes a multiple of 2 GiB, and this memory would exceed that: close one",
         ));
     }
-    slots::open(chunks);
+    if !slots::open(chunks) {
+        return Err(Failure::new(
+            ENOMEM,
+            "no memory for the table of handles: allow the process more memory (ulimit -v)",
+        ));
+    }
     registry::add_memory(memory)
 }
 

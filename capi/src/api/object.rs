@@ -273,6 +273,13 @@ fn send(of: u64, objects: &mut [NonNull<u8>], caches: &mut Known<Source>, worker
     }
 }
 
+/// Frees an object without a worker. Its claim has left its entry.
+#[cold]
+pub fn release(claim: Claim) {
+    // SAFETY: the claim was in an entry, which has lost it. An object has the memory that its cache was opened in.
+    drop(unsafe { SizeClasses::release(address(claim)) });
+}
+
 /// Reads one object.
 #[inline(always)]
 fn look(inside: &Inside, object: netmem_object, (call, site): (&str, Site)) -> Result<Claim, c_int> {

@@ -1,6 +1,6 @@
 //! HOT: reads and changes the bytes and the metadata of a packet.
 
-use super::burst::words;
+use super::burst::{fill, words};
 use super::types::{list, netmem_packet, netmem_part, netmem_worker};
 use super::worker::out;
 use crate::errno::{EBUSY, ENOBUFS};
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn netmem_packet_parts_at(
 
 /// Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts. Writes one netmem_part for each
 /// packet to `parts`, with the headroom in front of it and, if it is the whole packet, the tailroom behind it. Sets `data` to NULL for an invalid
-/// handle.
+/// handle, and of all parts if the worker or `packets` is refused.
 /// Returns the number of packets that have more parts (netmem_packet_parts describes those), or the negative errno of the first invalid handle.
 ///
 /// # Safety
@@ -107,23 +107,33 @@ pub unsafe extern "C" fn netmem_packet_first_parts_at(
     const CALL: &str = "netmem_packet_first_parts";
     // SAFETY: the promise of C; the packets are only read.
     let (site, packets, parts) = unsafe { (Site::new(site), words(packets.cast_mut(), n), words(parts, n)) };
-    let Some(inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let Some(inside) = go_in(worker.word) else {
+        fill(parts, NO_PART);
+        return out(worker, CALL, site);
+    };
     let (packets, parts) = match (packets, parts) {
         (Ok(packets), Ok(parts)) => (packets, parts),
-        (Err(errno), _) | (_, Err(errno)) => return errno,
+        (Err(errno), parts) => {
+            fill(parts, NO_PART);
+            return errno;
+        }
+        (_, Err(errno)) => return errno,
     };
     let (mut longer, mut first) = (0, 0);
     for (&mut netmem_packet { word }, to) in packets.iter_mut().zip(parts) {
         let looked = packets::look(&inside.tag, word, |packet| (first_part(packet), packet.is_linear()));
         let (part, is_whole) = looked.unwrap_or_else(|kind| {
             first = first_of(first, || refused(kind, CALL, PACKET, word, site));
-            (netmem_part { data: ptr::null(), len: 0, headroom: 0, tailroom: 0 }, true)
+            (NO_PART, true)
         });
         *to = part;
         longer += c_int::from(!is_whole);
     }
     if first == 0 { longer } else { first }
 }
+
+/// The first part of a packet whose handle was refused.
+const NO_PART: netmem_part = netmem_part { data: ptr::null(), len: 0, headroom: 0, tailroom: 0 };
 
 fn first_part(packet: &Packet) -> netmem_part {
     let tailroom = if packet.is_linear() { short(packet.tailroom()) } else { 0 };

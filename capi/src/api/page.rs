@@ -4,12 +4,13 @@ use super::burst::words;
 use super::transfer::pass_on;
 use super::types::{netmem_page, netmem_worker};
 use super::worker::out;
-use crate::failure::first_of;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{Kind, PAGE, refused};
 use crate::objects::{self, Claim, What};
 use crate::sites::{self, Site};
 use crate::table::{End, HOLDER, Tag};
 use crate::workers::{Inside, State, go_in};
+use netmem::limits::ORDER_MAX;
 use netmem::page::Page;
 use std::ffi::{c_char, c_int, c_void};
 use std::iter;
@@ -22,8 +23,8 @@ const RUN: usize = 64;
 
 /// Allocates up to `n` blocks of 2^`order` pages of 4096 bytes, `order` 0 to 10, and writes their handles to
 /// `pages`. The blocks are not cleared.
-/// Returns the number allocated. It is less than `n` only if the memory has no more, or `order` is more than
-/// 10.
+/// Returns the number allocated, or -EINVAL if `order` is more than 10. The number is less than `n` only if the
+/// memory has no more.
 ///
 /// # Safety
 /// See the module.
@@ -43,7 +44,10 @@ pub unsafe extern "C" fn netmem_page_alloc_at(
         Ok(pages) => pages,
         Err(errno) => return errno,
     };
-    let order = u8::try_from(order).unwrap_or(u8::MAX);
+    if order > u32::from(ORDER_MAX) {
+        return bad_order(order);
+    }
+    let order = order as u8;
     let mut got = 0;
     for places in pages.chunks_mut(RUN) {
         let came = alloc(&mut inside, order, places);
@@ -57,6 +61,12 @@ pub unsafe extern "C" fn netmem_page_alloc_at(
         sites::note_given(pages[..got].iter().map(|page| page.word), inside.memory_word, site);
     }
     got as c_int
+}
+
+#[cold]
+#[inline(never)]
+fn bad_order(order: u32) -> c_int {
+    Failure::invalid(format!("netmem_page_alloc: order {order}: give 0 to {ORDER_MAX}")).keep()
 }
 
 /// Allocates at most [`RUN`] blocks. Returns the number allocated.
@@ -129,7 +139,7 @@ pub unsafe extern "C" fn netmem_page_free_at(
 
 /// Returns the page of a claim. The claim has just left its entry, or the caller does not drop the page.
 #[inline(always)]
-fn page(claim: Claim) -> Option<Page> {
+pub fn page(claim: Claim) -> Option<Page> {
     let raw = NonZeroU32::new(claim.at as u32)?;
     // SAFETY: the number came from an allocated page, and the caller has the only claim on it, as stated
     // above.

@@ -1,14 +1,15 @@
 //! Opens and closes pools.
 
-use super::types::{netmem_pool, netmem_pool_config, netmem_worker, place, string};
+use super::types::{netmem_pool, netmem_pool_config, netmem_worker, place, string, unreserved};
 use super::worker::cold;
 use crate::answer::answer;
-use crate::errno::{EINVAL, ETIMEDOUT};
+use crate::errno::{EINVAL, ENFILE, ENOMEM, ETIMEDOUT};
 use crate::failure::Failure;
 use crate::misuse::{self, Kind};
 use crate::pools::Pools;
 use crate::registry;
 use crate::sites::Site;
+use netmem::pool::PoolError;
 use netmem::{Pool, PoolConfig};
 use std::ffi::c_int;
 use std::ptr;
@@ -16,7 +17,8 @@ use std::time::Duration;
 
 /// Opens a pool of frames. The calling worker becomes the owner of the pool: allocating from the pool and
 /// freeing to it costs the owner least. `config` may be NULL, which selects the defaults.
-/// Returns 0, -EINVAL if the options are not usable, or -ENFILE if the process has 4096 pools.
+/// Returns 0, -EINVAL if the options are not usable, -ENOMEM if there is no memory for the tables of the pool,
+/// or -ENFILE if the process has 4096 pools.
 ///
 /// # Safety
 /// See the module.
@@ -30,11 +32,21 @@ pub unsafe extern "C" fn netmem_pool_open(
         // SAFETY: the promise of C.
         let (pool, config) = unsafe { (place("pool", pool)?, read(config.as_ref())?) };
         let memory = inside.memory.clone();
-        let made = Pool::new(&memory, &mut inside.worker, &config);
-        pool.word =
-            registry::add_pool(made.map_err(|error| Failure::new(EINVAL, error))?, inside.memory_word)?;
+        let made = Pool::new(&memory, &mut inside.worker, &config).map_err(failure)?;
+        pool.word = registry::add_pool(made, inside.memory_word)?;
         Ok(0)
     })
+}
+
+/// The failure of a pool that could not be made.
+#[cold]
+fn failure(error: PoolError) -> Failure {
+    let errno = match error {
+        PoolError::NoMemory { .. } | PoolError::Table(_) => ENOMEM,
+        PoolError::TooMany => ENFILE,
+        _ => EINVAL,
+    };
+    Failure::new(errno, error)
 }
 
 /// # Safety
@@ -43,6 +55,7 @@ unsafe fn read(config: Option<&netmem_pool_config>) -> Result<PoolConfig, Failur
     let size = config.map_or(0, |config| config.frame_size as usize);
     let mut to = if size > 0 { PoolConfig::of_frames(size) } else { PoolConfig::default() };
     let Some(config) = config else { return Ok(to) };
+    unreserved("netmem_pool_config", &config.reserved)?;
     // SAFETY: the promise of C.
     if let Some(name) = unsafe { string("name", config.name) }? {
         to.name = name.to_owned();

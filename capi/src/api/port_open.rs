@@ -1,7 +1,7 @@
 //! COLD: opens ports by the strings of `--port`.
 
 use super::pool::find;
-use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, place, string};
+use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, place, string, unreserved};
 use super::worker::cold;
 use crate::errno::{EINVAL, EIO};
 use crate::failure::Failure;
@@ -67,6 +67,7 @@ pub unsafe extern "C" fn netmem_port_open(
 
 /// Slots of each ring.
 fn places(config: Option<&netmem_port_config>) -> Result<u32, Failure> {
+    unreserved("netmem_port_config", config.map_or(&[], |config| &config.reserved))?;
     match config.map_or(0, |config| config.ring) {
         0 => Ok(RING),
         ring if ring.is_power_of_two() => Ok(ring),

@@ -9,7 +9,7 @@ use super::pool::find;
 use super::types::{netmem_pool, netmem_raw, netmem_worker};
 use super::worker::out;
 use crate::errno::ENOBUFS;
-use crate::failure::{Failure, first_of};
+use crate::failure::{Failure, first_of, short};
 use crate::misuse::{Kind, RAW, refused};
 use crate::sites::{self, Site};
 use crate::workers::{State, go_in};
@@ -99,7 +99,11 @@ extern "C" fn give_with_care(
     };
     let places: *mut MaybeUninit<Frame> = frames.as_mut_ptr().cast();
     // SAFETY: a netmem_raw is one word, as a Frame is. What is written there belongs to the caller.
-    pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(places, frames.len()) }) as c_int
+    let got = pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(places, frames.len()) });
+    if got < frames.len() {
+        short(ENOBUFS, c"netmem_raw_alloc: the pool has no more free frames");
+    }
+    got as c_int
 }
 
 /// Frees `n` raw frames. The caller must free each raw frame exactly once. Skips a word of 0.

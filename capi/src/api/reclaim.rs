@@ -1,9 +1,14 @@
 //! Frees what a program has lost.
 
-use super::types::netmem_worker;
+use super::types::{netmem_memory, netmem_worker};
 use super::worker::cold;
 use super::{object, packet, page, shared};
+use crate::answer::answer;
+use crate::failure::Failure;
+use crate::objects::{self, Claim, What};
+use crate::registry::{self, CACHES, HEADS};
 use crate::workers::State;
+use crate::{packets, table};
 use netmem::Batch;
 use std::ffi::c_int;
 
@@ -29,4 +34,46 @@ pub extern "C" fn netmem_worker_reclaim(worker: netmem_worker) -> c_int {
             + shared::reclaim(&mut inside);
         Ok(i32::try_from(frames + others).unwrap_or(i32::MAX))
     })
+}
+
+/// Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
+/// handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
+/// attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included.
+/// Returns the number freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int {
+    answer("netmem_memory_reclaim_detached", || {
+        let region = registry::with_memory(memory.word, |open| open.region.upgrade())?;
+        let Some(region) = region else { return Ok(0) };
+        let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
+        // The last frames may free the memory. It stays until the end of the call.
+        let mut frames = 0;
+        table::reclaim_loose(chunks, |frame| {
+            drop(frame);
+            frames += 1;
+        });
+        let others = objects::reclaim_loose(|what, claim| is_of(memory.word, what, claim), free);
+        drop(region);
+        i32::try_from(frames + others).or(Ok::<i32, Failure>(i32::MAX))
+    })
+}
+
+/// Whether a detached thing belongs to this memory. A cache and heads cannot be closed while something of them is
+/// detached.
+fn is_of(memory: u64, what: What, claim: Claim) -> bool {
+    match what {
+        What::Object => CACHES.get(claim.of).is_ok_and(|(_, of)| of == memory),
+        What::Packet => HEADS.get(claim.of).is_ok_and(|(_, of)| of == memory),
+        What::Page | What::Shared => claim.of == memory,
+    }
+}
+
+/// Frees a thing whose claim has left its entry, without a worker.
+fn free(what: What, claim: Claim) {
+    match what {
+        What::Object => object::release(claim),
+        What::Page => drop(page::page(claim)),
+        // SAFETY: the claim has left its entry.
+        What::Packet | What::Shared => unsafe { packets::free(what, claim) },
+    }
 }

@@ -30,6 +30,7 @@ pub unsafe extern "C" fn netmem_pool_ledger(pool: netmem_pool, ledger: *mut netm
             queued: ledger.queued,
             returning: ledger.returning,
             miscounted: ledger.miscounted,
+            reserved: [0; 7],
         };
         Ok(ledger.balanced().into())
     })
@@ -122,7 +123,7 @@ fn by_site(of: u64, each: impl FnOnce(&mut dyn FnMut(u32))) -> Vec<netmem_holder
     each(&mut |number| {
         if let Some(sites) = sites::of(number).filter(|sites| sites.pool() == of) {
             let site = sites.given();
-            let holder = netmem_holder { site: site.address(), frames: 0 };
+            let holder = netmem_holder { site: site.address(), frames: 0, reserved: [0; 2] };
             by_site.entry(site.text()).or_insert(holder).frames += 1;
         }
     });

@@ -1,7 +1,7 @@
 //! HOT: stocks of objects that belong to the program.
 
 use super::burst::words;
-use super::types::{given, list, place, string};
+use super::types::{given, list, place, string, unreserved};
 use crate::answer::answer;
 use crate::census::{self, Census};
 use crate::code::Code;
@@ -61,6 +61,8 @@ pub struct netmem_stock_counts {
     pub freed_twice: u64,
     /// Addresses that are not objects of the stock: refused, or in one of these caches.
     pub made_up: u64,
+    /// 0 in this version.
+    pub reserved: [u64; 6],
 }
 
 /// Objects that one call site took and that are still out.
@@ -72,11 +74,13 @@ pub struct netmem_stock_holder {
     pub place: [c_char; 120],
     /// Number of objects.
     pub objects: u64,
+    /// 0 in this version.
+    pub reserved: [u64; 2],
 }
 
 /// Opens an empty stock and writes its handle to `stock`.
 /// Returns 0, -EFAULT if `config` is NULL, -EINVAL if `objects` is out of range, -ENOMEM if there is no
-/// memory for its tables, or -ENFILE if the process has 256 stocks.
+/// memory for its tables, or -ENFILE if the process has 4096 stocks.
 ///
 /// # Safety
 /// See the module.
@@ -89,6 +93,7 @@ pub unsafe extern "C" fn netmem_stock_open(
         workers::begin()?;
         // SAFETY: the promise of C.
         let (config, stock) = unsafe { (given("config", config)?, place("stock", stock)?) };
+        unreserved("netmem_stock_config", &config.reserved)?;
         let objects = config.objects as usize;
         if !(1..=OBJECTS_MAX).contains(&objects) {
             return Err(Failure::invalid(format!("objects: {objects}: give 1 to {OBJECTS_MAX}")));
@@ -263,6 +268,7 @@ pub unsafe extern "C" fn netmem_stock_ledger(
             failed: short,
             freed_twice,
             made_up: made_up + foreign as u64,
+            reserved: [0; 6],
         };
         Ok((free + cached + out == total && duplicated + foreign == 0).into())
     })
@@ -298,7 +304,7 @@ fn holder(at: Code, objects: u64) -> netmem_stock_holder {
     for (to, byte) in place.iter_mut().take(119).zip(at.text().unwrap_or_default().bytes()) {
         *to = c_char::from_ne_bytes([byte]);
     }
-    netmem_stock_holder { place, objects }
+    netmem_stock_holder { place, objects, reserved: [0; 2] }
 }
 
 /// The `n` addresses at `objects`.

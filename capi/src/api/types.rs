@@ -248,6 +248,8 @@ pub struct netmem_ledger {
     /// Frames by which the two counts of posted, queued and ready frames differ, plus frames of other pools
     /// among the free frames. Normally 0.
     pub miscounted: u64,
+    /// 0 in this version.
+    pub reserved: [u64; 7],
 }
 
 /// Frames of a pool, or objects of a cache, that one call site allocated and that are not freed yet.
@@ -259,6 +261,8 @@ pub struct netmem_holder {
     pub site: *const c_char,
     /// Number of frames, or of objects.
     pub frames: u64,
+    /// 0 in this version.
+    pub reserved: [u64; 2],
 }
 
 /// Returns the value behind the pointer argument named `what`.
@@ -283,6 +287,20 @@ pub unsafe fn given<'a, T>(what: &str, pointer: *const T) -> Result<&'a T, Failu
 pub unsafe fn place<'a, T>(what: &str, pointer: *mut T) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_mut() }.ok_or_else(|| Failure::null(what))
+}
+
+/// Checks that the reserved fields of these options are 0, so that a later version can give them a meaning.
+///
+/// # Errors
+/// One of them is not 0.
+pub fn unreserved(options: &str, reserved: &[u32]) -> Result<(), Failure> {
+    match reserved.iter().position(|&word| word != 0) {
+        None => Ok(()),
+        Some(at) => Err(Failure::invalid(format!(
+            "{options}.reserved[{at}] is {}: set all fields that the program does not use to 0",
+            reserved[at]
+        ))),
+    }
 }
 
 /// Returns a string argument. None for NULL.

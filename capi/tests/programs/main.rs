@@ -4,6 +4,7 @@ mod capture;
 mod ends;
 mod examples;
 mod installed;
+mod limits;
 mod options;
 mod prefix;
 mod remedies;

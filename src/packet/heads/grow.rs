@@ -295,6 +295,22 @@ pub(super) fn end_round(shared: &Shared, w: &mut Worker) {
 
 /// As a thief, gives all heads that workers keep to the cache. Returns whether there were any.
 fn empty_all(shared: &Shared, w: &mut Worker) -> bool {
+    let mut heads = rob_all(shared);
+    let found = !heads.is_empty();
+    shared.cache.forget_bulk(w, &mut heads);
+    found
+}
+
+/// As a thief, gives all heads that workers keep to the cache, and its empty slabs to the memory.
+#[cold]
+pub(super) fn shrink(shared: &Shared) {
+    // Blank heads that are dropped go back to the cache without a worker.
+    drop(rob_all(shared));
+    shared.cache.shrink();
+}
+
+/// As a thief, takes all heads that workers keep, except those of a worker that stays inside for too long.
+fn rob_all(shared: &Shared) -> Vec<Object<Head>> {
     let (mut heads, mut flushed) = (Vec::new(), 0);
     for slot in shared.locals.slots() {
         slot.steal(|local| {
@@ -309,9 +325,7 @@ fn empty_all(shared: &Shared, w: &mut Worker) -> bool {
     // A worker adds to its own lane also while a thief is inside.
     shared.locals.shared_lane().flushed.add_shared(flushed);
     shared.inboxes.iter().for_each(|inbox| inbox.empty(&mut heads));
-    let found = !heads.is_empty();
-    shared.cache.forget_bulk(w, &mut heads);
-    found
+    heads
 }
 
 /// Calls a function on the worker's own state, on the slow path. Returns None for a worker of another memory and while

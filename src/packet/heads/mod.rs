@@ -277,6 +277,13 @@ impl HeadCache {
         self.shared.get(name)
     }
 
+    /// Gives the free heads that workers keep back to the cache, and the cache's empty slabs to the memory. The heads of
+    /// a worker that is in the middle of a call for longer than a thief waits stay with it.
+    #[cold]
+    pub fn shrink(&self) {
+        grow::shrink(&self.shared);
+    }
+
     /// The free heads that a worker keeps above the cache.
     pub fn mode(&self) -> HeadCacheMode {
         self.shared.mode

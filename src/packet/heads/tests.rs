@@ -120,6 +120,25 @@ fn heads_that_are_taken_and_freed_in_turn_never_reach_the_cache() {
     bench.end();
 }
 
+/// Seen: the heads of libnetmem that were closed kept the pages of those that workers had ready.
+#[test]
+fn heads_that_are_shrunk_give_back_every_page_while_their_workers_go_on() {
+    for mode in FORMS {
+        let mut bench = bench(&config(mode, [128, 32, 32]));
+        for _ in 0..2 {
+            for worker in 0..2 {
+                let mut packets = bench.packets(worker, 64);
+                bench.free_bulk(1 - worker, &mut packets);
+            }
+            bench.heads.shrink();
+            let stats = bench.heads.stats();
+            assert_eq!((stats.ready, stats.away, stats.freed, stats.waiting), (0, 0, 0, 0), "{mode:?}");
+            assert_eq!(stats.cache.total_objects, 0, "{mode:?}");
+        }
+        bench.end();
+    }
+}
+
 #[test]
 fn a_flush_only_array_gives_out_nothing_and_is_flushed_when_full_and_when_the_round_ends() {
     let mut bench = bench(&config(HeadCacheMode::FlushOnly, [64, 16, 32]));

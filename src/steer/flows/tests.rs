@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// frames that stayed.
 #[test]
 fn a_flow_whose_reader_goes_in_the_middle_of_a_batch_moves_on_with_the_next_batch() {
-    let ends = [0, 1].map(|reader| lane::<Line>(64, Progress::new(reader, 0)));
+    let ends = [0, 1].map(|reader| lane::<Line>(64, Progress::new(reader, 0)).unwrap());
     let [(to_first, first), (to_second, _second)] = ends;
     let out = [to_first, to_second].map(|lane| Outgoing::new(lane, Arc::default(), None));
     let consumers = FlowConsumers::new(Toeplitz::new(&DEFAULT_KEY), 1);

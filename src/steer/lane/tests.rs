@@ -43,7 +43,7 @@ fn take(reader: &mut LaneReceiver<Item>) -> Vec<u32> {
 fn what_is_sent_arrives_once_and_in_order_and_what_has_no_room_is_seen_to_have_none() {
     model(|| {
         let token = Arc::new(());
-        let (mut sender, mut reader) = lane(3, Progress::new(0, u32::MAX - 1));
+        let (mut sender, mut reader) = lane(3, Progress::new(0, u32::MAX - 1)).unwrap();
         let sending = thread::spawn({
             let token = Arc::clone(&token);
             move || {
@@ -72,8 +72,8 @@ fn what_is_sent_arrives_once_and_in_order_and_what_has_no_room_is_seen_to_have_n
 fn a_sender_that_stops_between_reserve_and_publish_holds_nobody_else_up_and_loses_nothing() {
     model(|| {
         let token = Arc::new(());
-        let (mut stopped, mut from_stopped) = lane(2, Progress::new(0, 0));
-        let (mut other, mut from_other) = lane(2, Progress::new(0, 0));
+        let (mut stopped, mut from_stopped) = lane(2, Progress::new(0, 0)).unwrap();
+        let (mut other, mut from_other) = lane(2, Progress::new(0, 0)).unwrap();
         let arrived = Arc::new(AtomicU32::new(0));
         let stopping = thread::spawn({
             let (token, arrived) = (Arc::clone(&token), Arc::clone(&arrived));
@@ -105,7 +105,7 @@ fn a_sender_that_stops_between_reserve_and_publish_holds_nobody_else_up_and_lose
 fn whoever_sees_a_unit_finished_sees_what_was_done_with_it() {
     model(|| {
         let token = Arc::new(());
-        let (mut sender, mut reader) = lane(2, Progress::new(0, 0));
+        let (mut sender, mut reader) = lane(2, Progress::new(0, 0)).unwrap();
         let progress = Arc::clone(sender.progress());
         let done = Arc::new(AtomicU32::new(0));
         send(&mut sender, 1, [item(7, &token, 1)]);
@@ -132,7 +132,7 @@ fn whoever_sees_a_unit_finished_sees_what_was_done_with_it() {
 fn what_is_sent_while_its_reader_goes_is_freed_once() {
     model(|| {
         let token = Arc::new(());
-        let (mut sender, mut reader) = lane(4, Progress::new(0, 0));
+        let (mut sender, mut reader) = lane(4, Progress::new(0, 0)).unwrap();
         let leaving = thread::spawn(move || {
             let taken = take(&mut reader).len();
             drop(reader);
@@ -153,7 +153,7 @@ fn what_is_sent_while_its_reader_goes_is_freed_once() {
 #[cfg(not(loom))]
 fn items_that_no_worker_reads_are_freed_when_the_sender_abandons_the_lane_and_its_count_stays() {
     let token = Arc::new(());
-    let (mut sender, reader) = lane(4, Progress::new(0, u32::MAX));
+    let (mut sender, reader) = lane(4, Progress::new(0, u32::MAX)).unwrap();
     drop(reader);
     // It saw a reader just before.
     send(&mut sender, 3, [item(1, &token, 3)]);
@@ -178,7 +178,7 @@ fn items_of_a_reader_that_leaves_are_all_freed_even_if_they_panic() {
         }
     }
     let token = Arc::new(());
-    let (mut sender, reader) = lane(4, Progress::new(0, 0));
+    let (mut sender, reader) = lane(4, Progress::new(0, 0)).unwrap();
     let mut items = [(); 3].map(|()| Panics(Arc::clone(&token))).into_iter();
     sender.send(3, |slot| _ = items.next().map(|item| slot.fill(item)));
     let panic = catch_unwind(AssertUnwindSafe(|| drop(reader))).unwrap_err();
@@ -191,7 +191,7 @@ fn items_of_a_reader_that_leaves_are_all_freed_even_if_they_panic() {
 #[cfg(not(loom))]
 fn the_bound_is_one_of_units_and_holds_across_the_wrap_of_the_counts() {
     let token = Arc::new(());
-    let (mut sender, mut reader) = lane(10, Progress::new(0, u32::MAX - 7));
+    let (mut sender, mut reader) = lane(10, Progress::new(0, u32::MAX - 7)).unwrap();
     for round in 0..10 {
         assert_eq!(sender.room(15), 10);
         send(&mut sender, 9, (0..3).map(|number| item(5 * round + number, &token, 3)));
@@ -207,7 +207,7 @@ fn the_bound_is_one_of_units_and_holds_across_the_wrap_of_the_counts() {
 #[cfg(not(loom))]
 fn room_is_asked_for_again_where_what_was_seen_last_is_one_too_few() {
     let token = Arc::new(());
-    let (mut sender, mut reader) = lane(10, Progress::new(0, u32::MAX - 3));
+    let (mut sender, mut reader) = lane(10, Progress::new(0, u32::MAX - 3)).unwrap();
     send(&mut sender, 9, (0..3).map(|number| item(number, &token, 3)));
     assert_eq!(take(&mut reader).len(), 3);
     reader.finish();

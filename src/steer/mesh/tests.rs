@@ -38,7 +38,7 @@ fn send(lane: &mut LaneSender<Line>, line: Line) {
 fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
     model(|| {
         let mesh = seats(2);
-        let (mut sender, reader) = lane(4, Progress::new(0, 0));
+        let (mut sender, reader) = lane(4, Progress::new(0, 0)).unwrap();
         let sending = thread::spawn({
             let mesh = Arc::clone(&mesh);
             move || {
@@ -78,7 +78,7 @@ fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
 fn a_lane_handed_to_one_who_goes_is_given_back_or_without_a_reader() {
     model(|| {
         let mesh = seats(2);
-        let (sender, reader) = lane::<Line>(4, Progress::new(0, 0));
+        let (sender, reader) = lane::<Line>(4, Progress::new(0, 0)).unwrap();
         let leaving = thread::spawn({
             let mesh = Arc::clone(&mesh);
             move || mesh.close_seat(1)
@@ -96,7 +96,7 @@ fn lanes_handed_to_one_who_hands_over_at_that_moment_go_on_to_its_heir_or_come_b
     model(|| {
         let mesh = seats(3);
         let [(first, from_first), (second, from_second)] =
-            [0, 1].map(|reader| lane::<Line>(4, Progress::new(reader, 0)));
+            [0, 1].map(|reader| lane::<Line>(4, Progress::new(reader, 0)).unwrap());
         let stopping = thread::spawn({
             let mesh = Arc::clone(&mesh);
             move || {
@@ -116,8 +116,8 @@ fn lanes_handed_to_one_who_hands_over_at_that_moment_go_on_to_its_heir_or_come_b
 fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() {
     model(|| {
         let [old, new] = [0, 1].map(|reader| Progress::new(reader, 0));
-        let (mut to_old, mut from_old) = lane(2, Arc::clone(&old));
-        let (mut to_new, mut from_new) = lane(2, new);
+        let (mut to_old, mut from_old) = lane(2, Arc::clone(&old)).unwrap();
+        let (mut to_new, mut from_new) = lane(2, new).unwrap();
         let forwarded = Arc::new(AtomicU32::new(0));
         send(&mut to_old, Line::marked(0, 1));
         let position = to_old.sent();
@@ -166,7 +166,7 @@ fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() 
 fn a_worker_that_sleeps_between_bursts_gets_all_of_them() {
     const BURSTS: u32 = if cfg!(miri) { 200 } else { 20_000 };
     let mesh = seats(1);
-    let (mut sender, mut reader) = lane(64, Progress::new(0, 0));
+    let (mut sender, mut reader) = lane(64, Progress::new(0, 0)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..BURSTS {

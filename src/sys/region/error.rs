@@ -30,6 +30,16 @@ pub enum RegionError {
         /// The error of mmap(2).
         errno: rustix::io::Errno,
     },
+    /// The system refused the address space in which the memory is to be placed.
+    #[error(
+        "no {bytes} bytes of address space for a memory, which begins at a multiple of 2 GiB ({errno}): raise the address-space limit (ulimit -v)"
+    )]
+    AddressSpace {
+        /// Bytes of address space requested.
+        bytes: usize,
+        /// The error of mmap(2).
+        errno: rustix::io::Errno,
+    },
     /// The system refused the memory.
     #[error(
         "mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit"

@@ -53,7 +53,7 @@ fn first_free(
     let refused = |errno| RegionError::Map { bytes: len, errno };
     let mut failed = refused(Errno::EXIST);
     for _ in 0..PLACE_ATTEMPTS {
-        let hole = next().map_err(refused)?;
+        let hole = next().map_err(|errno| RegionError::AddressSpace { bytes: wide(len), errno })?;
         match map_at(hole, len, flags, file) {
             Ok(true) => {}
             Ok(false) => continue,
@@ -100,10 +100,14 @@ fn map_at(hole: *mut u8, len: usize, flags: MapFlags, file: Option<&OwnedFd>) ->
     }
 }
 
+/// The bytes in which a 2 GiB boundary with `len` bytes behind it lies, with a page before and behind them.
+fn wide(len: usize) -> usize {
+    len + SEGMENT_BYTES + 2 * PAGE_SIZE
+}
+
 /// An address at a 2 GiB boundary with `len` free bytes behind it at this moment.
 fn find_hole(len: usize) -> io::Result<*mut u8> {
-    // With a page before and behind it that is also free at this moment.
-    let wide = len + SEGMENT_BYTES + 2 * PAGE_SIZE;
+    let wide = wide(len);
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing of ours.
     let found = unsafe { mmap_anonymous(ptr::null_mut(), wide, ProtFlags::empty(), flags) }?.cast::<u8>();
@@ -132,5 +136,12 @@ mod tests {
         assert_eq!(refused, RegionError::Guard { errno: Errno::EXIST });
         unmap(placed.base, LEN);
         unmap(beside, PAGE_SIZE);
+    }
+
+    /// Seen: "mapping 2097152 bytes failed", where two GiB more are asked for.
+    #[test]
+    fn a_refusal_of_address_space_names_the_bytes_that_were_asked_for() {
+        let refused = first_free(2 << 20, MapFlags::empty(), None, false, || Err(Errno::NOMEM)).unwrap_err();
+        assert!(refused.to_string().starts_with("no 2149588992 bytes of address space"), "{refused}");
     }
 }

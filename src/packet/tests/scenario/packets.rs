@@ -132,6 +132,7 @@ impl Scene {
         heads.free_bulk(w, &mut packets);
         heads.end_round(w);
         heads.end_round(other);
+        heads.shrink();
         let stats = heads.stats();
         assert_eq!(
             stats.ready + stats.freed,

@@ -1,0 +1,301 @@
+/* What the calls say at their limits: usage: limits NAME, of the list at the end. */
+#include "packets.h"
+#include <sys/resource.h>
+#include <unistd.h>
+
+static int text_has(const char *text)
+{
+    int is_said = strstr(netmem_last_error(), text) != NULL;
+    if (!is_said)
+        printf("\"%s\" is not in: %s\n", text, netmem_last_error());
+    return is_said;
+}
+
+/* Leaves the process so many bytes of address space beyond what it has. */
+static void leave(size_t bytes)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    unsigned long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    CHECK(statm != NULL && fscanf(statm, "%lu", &pages) == 1 && fclose(statm) == 0);
+    if (bytes > 0)
+        limit.rlim_cur = pages * (size_t)sysconf(_SC_PAGESIZE) + bytes;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static void memory_runs_out(void)
+{
+    netmem_pool_config many;
+    netmem_pool other;
+    netmem_lane lane;
+    memset(&many, 0, sizeof many);
+    many.frames = 4000000;
+    leave(2u << 20);
+    CHECK(netmem_lane_open(worker, 1u << 20, &lane) == -ENOMEM && text_has("no memory for 1048576 frames and packets"));
+    CHECK(netmem_pool_open(worker, &many, &other) == -ENOMEM && text_has("give fewer frames"));
+    leave(0);
+    CHECK(netmem_lane_open(worker, 1u << 20, &lane) == 0 && netmem_lane_close(worker, lane) == 0);
+    CHECK(netmem_lane_join(worker, lane) == 0 && netmem_lane_close(worker, lane) == 0);
+    CHECK(netmem_pool_open(worker, &many, &other) == 0 && netmem_pool_close(other, 1000) == 0);
+}
+
+static void address_space_runs_out(void)
+{
+    netmem_memory_config config;
+    netmem_memory second;
+    memset(&config, 0, sizeof config);
+    config.bytes = 2u << 20;
+    leave(1u << 30);
+    CHECK(netmem_memory_open(&config, &second) == -ENOMEM && text_has("address-space limit") && text_has("no 2149588992 bytes"));
+    leave(0);
+    CHECK(netmem_memory_open(&config, &second) == 0 && netmem_memory_close(second, 1000) == 0);
+}
+
+static void memories(void)
+{
+    static netmem_memory all[1100];
+    netmem_memory_config config;
+    int n = 0, said;
+    memset(&config, 0, sizeof config);
+    config.bytes = 4096;
+    config.small_pages = 1;
+    while ((said = netmem_memory_open(&config, &all[n])) == 0)
+        CHECK(++n < 1100);
+    CHECK(said == -ENFILE && text_has("close one"));
+    /* The first one is that of the program. */
+    CHECK(n == 1022);
+    while (n > 0)
+        CHECK(netmem_memory_close(all[--n], 1000) == 0);
+}
+
+static void stocks(void)
+{
+    static netmem_stock all[4097];
+    netmem_stock_config config;
+    memset(&config, 0, sizeof config);
+    config.objects = 1;
+    for (int i = 0; i < 4096; i++)
+        CHECK(netmem_stock_open(&config, &all[i]) == 0);
+    CHECK(netmem_stock_open(&config, &all[4096]) == -ENFILE && text_has("4096 stocks"));
+    for (int i = 0; i < 4096; i++)
+        CHECK(netmem_stock_close(all[i]) == 0);
+}
+
+/* Each array has a value of the caller's, of which nothing may be left. */
+static void refused_bursts(void)
+{
+    netmem_worker closed = {worker.word + 1};
+    netmem_frame frames[2] = {one(), one()};
+    netmem_packet packets[2] = {{0}, {0}};
+    netmem_span spans[2];
+    netmem_part parts[2];
+    char old;
+#define OLD()                                                          \
+    do {                                                               \
+        memset(spans, 0x12, sizeof spans);                             \
+        memset(parts, 0x12, sizeof parts);                             \
+        spans[0].data = spans[1].data = &old;                          \
+        parts[0].data = parts[1].data = &old;                          \
+    } while (0)
+#define NOTHING(of) (of[0].data == NULL && of[1].data == NULL && of[0].len == 0 && of[1].tailroom == 0)
+    OLD();
+    CHECK(netmem_spans(closed, frames, 2, spans) < 0 && NOTHING(spans));
+    CHECK(netmem_packet_first_parts(closed, packets, 2, parts) < 0 && NOTHING(parts));
+    OLD();
+    CHECK(netmem_spans(worker, NULL, 2, spans) == -EFAULT && NOTHING(spans));
+    CHECK(netmem_packet_first_parts(worker, NULL, 2, parts) == -EFAULT && NOTHING(parts));
+    OLD();
+    CHECK(netmem_packet_first_parts(worker, packets, 2, parts) < 0 && NOTHING(parts));
+    CHECK(netmem_spans(worker, frames, 2, NULL) == -EFAULT && netmem_spans(closed, frames, 2, NULL) < 0);
+    CHECK(netmem_free(worker, frames, 2) == 0);
+}
+
+#define LAST_OF(config) (config.reserved[sizeof config.reserved / sizeof *config.reserved - 1])
+#define REFUSED(config, name, call)                                              \
+    do {                                                                         \
+        memset(&config, 0, sizeof config);                                       \
+        LAST_OF(config) = 7;                                                     \
+        CHECK((call) == -EINVAL && text_has(name ".reserved[") && text_has("] is 7"));   \
+    } while (0)
+
+static void reserved_fields(void)
+{
+    netmem_memory_config of_memory;
+    netmem_pool_config of_pool;
+    netmem_port_config of_port;
+    netmem_heads_config of_heads;
+    netmem_cache_config of_cache;
+    netmem_stock_config of_stock;
+    netmem_memory memory2;
+    netmem_pool pool2;
+    netmem_port port;
+    netmem_heads heads2;
+    netmem_cache cache;
+    netmem_stock stock;
+    static char bytes[1 << 20];
+    REFUSED(of_memory, "netmem_memory_config", netmem_memory_open(&of_memory, &memory2));
+    REFUSED(of_memory, "netmem_memory_config", netmem_memory_lend(bytes, sizeof bytes, &of_memory, &memory2));
+    REFUSED(of_pool, "netmem_pool_config", netmem_pool_open(worker, &of_pool, &pool2));
+    REFUSED(of_port, "netmem_port_config", netmem_port_open(worker, pool, "pcap:out=/dev/null", &of_port, &port));
+    REFUSED(of_heads, "netmem_heads_config", netmem_heads_open(worker, &of_heads, &heads2));
+    REFUSED(of_cache, "netmem_cache_config", netmem_cache_open(worker, &of_cache, &cache));
+    REFUSED(of_stock, "netmem_stock_config", netmem_stock_open(&of_stock, &stock));
+}
+
+/* Pages that the memory has left. */
+static int pages_left(void)
+{
+    static netmem_page all[8192];
+    int n = netmem_page_alloc(worker, 0, all, 8192);
+    CHECK(n > 0 && n < 8192 && netmem_page_free(worker, all, (uint32_t)n) == 0);
+    return n;
+}
+
+/* Uses a cache, heads and a ready pool by two workers and closes them. */
+static void used_by_two(netmem_worker second)
+{
+    static netmem_object objects[1000];
+    static netmem_packet packets[256];
+    netmem_cache cache;
+    netmem_sizes sizes;
+    netmem_heads other;
+    netmem_ready ready;
+    netmem_worker both[2] = {worker, second};
+    netmem_cache_config config;
+    memset(&config, 0, sizeof config);
+    config.size = 2048;
+    config.no_merge = 1;
+    CHECK(netmem_cache_open(worker, &config, &cache) == 0 && netmem_sizes_open(worker, NULL, &sizes) == 0);
+    CHECK(netmem_heads_open(worker, NULL, &other) == 0 && netmem_ready_open(worker, other, pool, 0, &ready) == 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(netmem_object_alloc(both[i], cache, objects, 1000) == 1000);
+        CHECK(netmem_object_free(both[i], objects, 1000) == 0);
+        for (int j = 0; j < 1000; j++)
+            CHECK(netmem_sizes_alloc(both[i], sizes, 1000, objects + j) == 0);
+        CHECK(netmem_object_free(both[i], objects, 1000) == 0);
+        CHECK(netmem_ready_alloc(both[i], ready, packets, 256) == 256);
+        CHECK(netmem_ready_free(both[i], ready, packets, 256) == 0);
+    }
+    CHECK(netmem_ready_close(ready) == 0 && netmem_heads_close(other) == 0);
+    CHECK(netmem_cache_close(cache) == 0 && netmem_sizes_close(sizes) == 0);
+}
+
+static void closed_cache(void)
+{
+    netmem_worker second;
+    static netmem_frame frames[4096];
+    CHECK(netmem_worker_open(memory, &second) == 0);
+    /* The pool keeps the pages of its frames: it gets all of them now. */
+    CHECK(netmem_alloc(worker, pool, frames, 4096) == 4096 && netmem_free(worker, frames, 4096) == 0);
+    int before = pages_left();
+    used_by_two(second);
+    CHECK(pages_left() == before);
+    CHECK(netmem_worker_close(second) == 0 && pages_left() == before);
+}
+
+static void last_errno(void)
+{
+    static netmem_frame many[5000];
+    netmem_frame frame = one(), stale = frame;
+    netmem_packet packet, twin;
+    netmem_page page;
+    netmem_object object;
+    netmem_raw raw;
+    netmem_sizes sizes;
+    netmem_memory_config config;
+    netmem_memory second;
+    CHECK(netmem_put(worker, frame, 4000) == NULL && netmem_last_errno() == ENOBUFS);
+    CHECK(netmem_free(worker, &frame, 1) == 0 && netmem_put(worker, stale, 1) == NULL && netmem_last_errno() == ESTALE);
+    CHECK(netmem_packet_alloc(worker, heads, pool, &packet, 1) == 1);
+    CHECK(netmem_packet_share(worker, packet, &twin) == 0);
+    CHECK(netmem_packet_write(worker, packet) == NULL && netmem_last_errno() == EBUSY);
+    CHECK(netmem_packet_free(worker, &packet, 1) == 0 && netmem_packet_free(worker, &twin, 1) == 0);
+    CHECK(netmem_packet_write(worker, packet) == NULL && netmem_last_errno() == ESTALE);
+    /* An empty pool. */
+    int n = netmem_alloc(worker, pool, many, 5000);
+    CHECK(n == 4096 && netmem_last_errno() == ENOBUFS && text_has("netmem_alloc: the pool has no more free frames"));
+    CHECK(netmem_page_alloc(worker, 11, &page, 1) == -EINVAL && netmem_last_errno() == EINVAL && text_has("order 11"));
+    CHECK(netmem_alloc(worker, pool, &frame, 1) == 0 && netmem_last_errno() == ENOBUFS);
+    CHECK(netmem_page_alloc(worker, 11, &page, 1) == -EINVAL);
+    CHECK(netmem_raw_alloc(worker, pool, &raw, 1) == 0 && netmem_last_errno() == ENOBUFS && text_has("netmem_raw_alloc"));
+    CHECK(netmem_free(worker, many, (uint32_t)n) == 0);
+    CHECK(netmem_sizes_open(worker, NULL, &sizes) == 0);
+    CHECK(netmem_sizes_alloc(worker, sizes, (4u << 20) + 1, &object) == -ENOMEM && netmem_last_errno() == ENOMEM);
+    CHECK(netmem_sizes_close(sizes) == 0);
+    /* Options. */
+    memset(&config, 0, sizeof config);
+    config.workers = 65;
+    CHECK(netmem_memory_open(&config, &second) == -EINVAL && text_has("65 workers: give 1 to 64"));
+}
+
+static void no_merge(void)
+{
+    netmem_cache caches[3];
+    netmem_object object;
+    netmem_cache_config config;
+    netmem_count counts[3][64];
+    memset(&config, 0, sizeof config);
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < 3; i++) {
+        config.size = 100;
+        config.no_merge = i == 2;
+        CHECK(netmem_cache_open(worker, &config, &caches[i]) == 0);
+    }
+    CHECK(netmem_object_alloc(worker, caches[0], &object, 1) == 1 && netmem_object_free(worker, &object, 1) == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(netmem_cache_counts(caches[i], counts[i], 64) > 0);
+    CHECK(memcmp(counts[0], counts[1], sizeof *counts) == 0 && memcmp(counts[0], counts[2], sizeof *counts) != 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(netmem_cache_close(caches[i]) == 0);
+}
+
+static void lost_detached(void)
+{
+    netmem_page pages[64], kept;
+    netmem_frame frames[64], mine = one();
+    netmem_packet packets[8];
+    netmem_object objects[8];
+    netmem_shared shared[8];
+    netmem_cache cache;
+    netmem_cache_config config;
+    memset(&config, 0, sizeof config);
+    config.size = 100;
+    CHECK(netmem_cache_open(worker, &config, &cache) == 0 && netmem_object_alloc(worker, cache, objects, 8) == 8);
+    CHECK(netmem_page_alloc(worker, 0, pages, 64) == 64 && netmem_page_alloc(worker, 0, &kept, 1) == 1);
+    CHECK(netmem_alloc(worker, pool, frames, 8) == 8 && netmem_share(worker, frames, shared, 8) == 8);
+    CHECK(netmem_alloc(worker, pool, frames, 64) == 64);
+    CHECK(netmem_packet_alloc(worker, heads, pool, packets, 8) == 8);
+    CHECK(netmem_page_detach(worker, pages, 64) == 64 && netmem_detach(worker, frames, 64) == 64);
+    CHECK(netmem_packet_detach(worker, packets, 8) == 8 && netmem_object_detach(worker, objects, 8) == 8);
+    CHECK(netmem_shared_detach(worker, shared, 8) == 8);
+    CHECK(netmem_worker_reclaim(worker) == 2 && netmem_worker_held(worker) == 0);
+    CHECK(netmem_cache_close(cache) == -EBUSY && netmem_pool_close(pool, 0) == -ETIMEDOUT);
+    CHECK(netmem_memory_reclaim_detached(memory) == 64 + 64 + 8 + 8 + 8);
+    CHECK(netmem_memory_reclaim_detached(memory) == 0);
+    CHECK(netmem_attach(worker, frames, 1) == -ESTALE && netmem_page_attach(worker, pages, 1) == -ESTALE);
+    CHECK(netmem_packet_attach(worker, packets, 1) == -ESTALE && netmem_free(worker, &mine, 1) == -ESTALE);
+    CHECK(netmem_cache_close(cache) == 0 && netmem_pool_close(pool, 1000) == 0);
+    CHECK(netmem_pool_open(worker, NULL, &pool) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
+               {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
+               {"merge", no_merge}, {"detached", lost_detached}};
+    CHECK(argc == 2 && netmem_last_errno() == 0 && netmem_set_policy(NETMEM_COUNT) == 0);
+    open_heads();
+    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
+        if (strcmp(ALL[i].name, argv[1]) == 0) {
+            ALL[i].run();
+            check_home();
+            close_heads();
+            printf("%s: as it should be\n", argv[1]);
+            return 0;
+        }
+    fprintf(stderr, "there is no %s\n", argv[1]);
+    return 2;
+}

@@ -1,0 +1,67 @@
+//! What the calls say and leave behind at their limits. Each case was met in a review of the library.
+
+use super::run;
+
+fn holds(what: &str) {
+    assert_eq!(run("tests/c/limits.c", &[what]), format!("{what}: as it should be\n"));
+}
+
+/// Seen: "memory allocation of 67108928 bytes failed", and the process aborted.
+#[test]
+fn a_lane_or_a_pool_for_which_there_is_no_memory_is_an_error_and_the_program_goes_on() {
+    holds("memory");
+}
+
+/// Seen: "mapping 2097152 bytes failed", where 2 GiB more are asked for.
+#[test]
+fn a_memory_for_which_there_is_no_address_space_names_the_bytes_that_it_takes() {
+    holds("address space");
+}
+
+/// Seen: 1023 memories, where the header said 4096; and -ENOMEM.
+#[test]
+fn a_process_has_1023_memories_and_the_next_is_one_too_many() {
+    holds("memories");
+}
+
+/// Seen: the 257th DPDK mempool failed with -ENFILE.
+#[test]
+fn a_process_has_4096_stocks() {
+    holds("stocks");
+}
+
+/// Seen: netmem_spans with a bad worker returned -ESTALE and left `data` as it was.
+#[test]
+fn a_burst_that_is_refused_as_a_whole_leaves_nothing_old_in_the_array_for_its_results() {
+    holds("bursts");
+}
+
+/// Seen: options with any reserved fields were accepted, so that no later version could have used them.
+#[test]
+fn a_reserved_field_that_is_not_0_is_refused_by_name() {
+    holds("reserved");
+}
+
+/// Seen: netmem_cache_close returned 0, but 1095 of 16384 pages stayed taken until each worker looked up something new.
+#[test]
+fn a_cache_heads_and_a_ready_pool_that_are_closed_give_back_all_pages_at_once() {
+    holds("closed");
+}
+
+/// Seen: NULL and errno 0 for every error; an empty pool gave 0 and no text, and order 11 too; 65 workers gave -ENOMEM.
+#[test]
+fn calls_that_return_null_or_less_than_asked_for_say_why() {
+    holds("errno");
+}
+
+/// Seen: a cache had the counts of another.
+#[test]
+fn caches_with_no_merge_have_counters_of_their_own() {
+    holds("merge");
+}
+
+/// Seen: 64 detached pages whose handles were lost stayed out, and netmem_memory_close gave -ETIMEDOUT for ever.
+#[test]
+fn what_was_detached_and_lost_can_be_reclaimed() {
+    holds("detached");
+}
