@@ -11,7 +11,7 @@ const BAR_MAX: usize = 128;
 
 /// Returns the meaning of the bars' letters.
 pub fn heading(columns: usize) -> Line {
-    let mut text = "POOLS ".to_owned();
+    let mut text = "POOLS".to_owned();
     PLACES.iter().for_each(|(place, letter)| text.push_str(&format!(" {letter} {place}")));
     Line::new(Style::Heading, &text, columns)
 }
