@@ -6,10 +6,10 @@
 //! ```
 //! Workers answer at the end of a round and never wait for a scraper. The server has a limited number of threads of
 //! its own (`listening`). The time and the bytes of each request are limited too. If all threads are taken, a connection that does
-//! nothing is given up (`crowd`).
+//! nothing is given up (`connections`).
 
 mod address;
-mod crowd;
+mod connections;
 mod families;
 mod page;
 mod request;

@@ -2,7 +2,7 @@
 //! others.
 
 use super::address::Address;
-use super::crowd::{Crowd, Ticket};
+use super::connections::{Connections, Slot};
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
 use crate::control::Socket;
@@ -57,13 +57,13 @@ stream!(UnixStream);
 struct Metrics {
     listener: Listener,
     source: Source,
-    crowd: Crowd,
+    connections: Connections,
 }
 
 /// An accepted connection.
 struct Scraper {
     stream: Box<dyn Stream>,
-    ticket: Ticket,
+    slot: Slot,
 }
 
 impl Listener {
@@ -111,7 +111,7 @@ pub fn bind(address: &Address) -> Result<Listener, Failure> {
 /// # Errors
 /// [`Failure::Input`] if a thread cannot be started.
 pub fn start(listener: Listener, source: Source) -> Result<Server, Failure> {
-    Server::start(Metrics { listener, source, crowd: Crowd::default() })
+    Server::start(Metrics { listener, source, connections: Connections::default() })
 }
 
 impl Service for Metrics {
@@ -121,16 +121,16 @@ impl Service for Metrics {
     fn accept(&self) -> io::Result<Scraper> {
         let (stream, peer) = self.listener.accept()?;
         stream.set_up()?;
-        Ok(Scraper { stream, ticket: self.crowd.enter(peer, Instant::now()) })
+        Ok(Scraper { stream, slot: self.connections.add(peer, Instant::now()) })
     }
 
-    fn admits(&self, Scraper { ticket, .. }: &Scraper, is_full: bool) -> bool {
-        self.crowd.admits(ticket, is_full, Instant::now())
+    fn admits(&self, Scraper { slot, .. }: &Scraper, is_full: bool) -> bool {
+        self.connections.admits(slot, is_full, Instant::now())
     }
 
-    fn serve(&self, Scraper { stream, ticket }: &mut Scraper, over: &AtomicBool) {
+    fn serve(&self, Scraper { stream, slot }: &mut Scraper, over: &AtomicBool) {
         // A client that is gone needs no answer.
-        let _ = serve(&mut **stream, &self.source, ticket, over);
+        let _ = serve(&mut **stream, &self.source, slot, over);
     }
 
     fn refuse(&self, Scraper { mut stream, .. }: Scraper, why: &str) {
@@ -144,10 +144,10 @@ impl Service for Metrics {
 }
 
 /// Reads one request and answers it.
-fn serve(stream: &mut dyn Stream, source: &Source, ticket: &Ticket, over: &AtomicBool) -> io::Result<()> {
-    let is_over = || over.load(Relaxed) || ticket.is_given_up();
+fn serve(stream: &mut dyn Stream, source: &Source, slot: &Slot, over: &AtomicBool) -> io::Result<()> {
+    let is_over = || over.load(Relaxed) || slot.is_given_up();
     let asked = request(stream, Instant::now() + ASKING, is_over)?;
-    ticket.has_asked(Instant::now());
+    slot.has_asked(Instant::now());
     match asked {
         Request::Scrape(format) => {
             let page = source.page(format);
@@ -158,7 +158,7 @@ fn serve(stream: &mut dyn Stream, source: &Source, ticket: &Ticket, over: &Atomi
             );
             send(stream, &[head, page].concat(), is_over)
         }
-        Request::Refused(LATE) if ticket.is_given_up() => {
+        Request::Refused(LATE) if slot.is_given_up() => {
             decline(stream, BUSY, "others are waiting, and no request has come: try again later")
         }
         Request::Refused(status) => decline(stream, status, "GET /metrics has the metrics"),

@@ -1,0 +1,144 @@
+//! The connections of scrapers. If there are too many, one that does nothing is given up for a new one.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Maximum number of connections from one address. Those at a Unix socket have none.
+const OF_ONE_ADDRESS: usize = 4;
+/// After this time, a connection without a whole request may be given up for another one.
+const SILENT: Duration = Duration::from_millis(100);
+/// After this time, so may one whose answer is not read.
+const UNREAD: Duration = Duration::from_secs(1);
+
+/// The connections that are open.
+#[derive(Default)]
+pub struct Connections {
+    all: Arc<Mutex<Vec<Connection>>>,
+}
+
+/// One of them.
+struct Connection {
+    peer: Option<IpAddr>,
+    /// The time at which it connected, or had sent its request.
+    since: Instant,
+    has_asked: bool,
+    is_given_up: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// Returns true if this connection may be given up at that time.
+    fn may_go(&self, now: Instant) -> bool {
+        let patience = if self.has_asked { UNREAD } else { SILENT };
+        !self.is_given_up.load(Relaxed) && now.saturating_duration_since(self.since) > patience
+    }
+}
+
+/// A connection's slot. It is free again when this is dropped.
+pub struct Slot {
+    all: Arc<Mutex<Vec<Connection>>>,
+    /// Its address identifies the connection.
+    is_given_up: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Adds a connection, from this address.
+    pub fn add(&self, peer: Option<IpAddr>, now: Instant) -> Slot {
+        let is_given_up = Arc::<AtomicBool>::default();
+        let peer = peer.map(|address| address.to_canonical());
+        let connection =
+            Connection { peer, since: now, has_asked: false, is_given_up: Arc::clone(&is_given_up) };
+        lock(&self.all).push(connection);
+        Slot { all: Arc::clone(&self.all), is_given_up }
+    }
+
+    /// Returns true if this connection may be served. If all slots are taken, or its address has too many of them, the
+    /// oldest connection that does nothing is given up for it.
+    pub fn admits(&self, slot: &Slot, is_full: bool, now: Instant) -> bool {
+        let all = lock(&self.all);
+        let peer = all.iter().find(|one| slot.is_of(one)).and_then(|one| one.peer);
+        let others = || all.iter().filter(|one| !slot.is_of(one));
+        let is_its = |one: &&Connection| peer.is_some() && one.peer == peer;
+        let its = others().filter(is_its).filter(|one| !one.is_given_up.load(Relaxed)).count();
+        let has_many = its >= OF_ONE_ADDRESS;
+        if !is_full && !has_many {
+            return true;
+        }
+        let may_go = others().filter(|one| (!has_many || is_its(one)) && one.may_go(now));
+        let oldest = may_go.min_by_key(|one| (one.has_asked, one.since));
+        oldest.map(|one| one.is_given_up.store(true, Relaxed)).is_some()
+    }
+}
+
+impl Slot {
+    /// The whole request is here.
+    pub fn has_asked(&self, now: Instant) {
+        let mut all = lock(&self.all);
+        let connection = all.iter_mut().find(|connection| self.is_of(connection));
+        connection.into_iter().for_each(|connection| (connection.since, connection.has_asked) = (now, true));
+    }
+
+    /// Returns true if another connection needs the slot.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Relaxed)
+    }
+
+    fn is_of(&self, connection: &Connection) -> bool {
+        Arc::ptr_eq(&self.is_given_up, &connection.is_given_up)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        lock(&self.all).retain(|connection| !self.is_of(connection));
+    }
+}
+
+fn lock(all: &Mutex<Vec<Connection>>) -> MutexGuard<'_, Vec<Connection>> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found in a review: eight silent connections had every scrape refused.
+    #[test]
+    fn the_oldest_silent_connection_is_given_up_when_all_slots_are_taken() {
+        let (connections, begun) = (Connections::default(), Instant::now());
+        let at = |ms| begun + Duration::from_millis(ms);
+        let silent: Vec<Slot> = (0..8).map(|ms| connections.add(None, at(ms))).collect();
+        silent[0].has_asked(at(8));
+        let new = connections.add(None, at(50));
+        assert!(connections.admits(&new, false, at(50)), "there is room");
+        assert!(!connections.admits(&new, true, at(50)), "none has been silent for long");
+        let given_up = || silent.iter().map(Slot::is_given_up).collect::<Vec<_>>();
+        assert_eq!(given_up(), [false; 8]);
+        assert!(connections.admits(&new, true, at(500)));
+        assert_eq!(given_up(), [false, true, false, false, false, false, false, false]);
+        (2..8).for_each(|_| assert!(connections.admits(&new, true, at(500))));
+        assert!(!connections.admits(&new, true, at(1008)), "the one with a request gets its answer");
+        assert!(connections.admits(&new, true, at(1009)), "which it does not read");
+        assert_eq!(given_up(), [true; 8]);
+        assert!(!new.is_given_up());
+        drop(silent);
+        assert_eq!(lock(&connections.all).len(), 1);
+    }
+
+    #[test]
+    fn an_address_has_some_of_the_slots_and_makes_room_among_its_own() {
+        let (connections, begun) = (Connections::default(), Instant::now());
+        let late = begun + Duration::from_secs(1);
+        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().ok());
+        let elder = connections.add(other, begun);
+        let its: Vec<Slot> = (0..OF_ONE_ADDRESS).map(|_| connections.add(one, begun)).collect();
+        let mapped = connections.add("::ffff:192.0.2.1".parse().ok(), late);
+        assert!(!connections.admits(&mapped, false, begun), "the others are as new");
+        assert!(connections.admits(&mapped, false, late));
+        assert_eq!(its.iter().filter(|slot| slot.is_given_up()).count(), 1);
+        let new = connections.add(other, late);
+        assert!(connections.admits(&new, false, late));
+        assert!(!elder.is_given_up());
+    }
+}
