@@ -11,7 +11,7 @@
 //!
 //! Without privileges the rules cannot be changed (there is no [`TakeControl`](super::TakeControl)), and an interface
 //! that was removed needs another grant when it is back. The server locks the memory, within its limit (`ulimit -l`).
-//! Before Linux 6.5, the maps may be used without privileges only if `kernel.unprivileged_bpf_disabled` is 0.
+//! Before Linux 5.19, the maps may be used without privileges only if `kernel.unprivileged_bpf_disabled` is 0.
 
 use super::attach::Attachment;
 use super::bind::{BUSY_TRIES, Means, Umem, check_rings, check_usable};

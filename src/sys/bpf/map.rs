@@ -214,7 +214,7 @@ impl SocketMap {
     /// Wraps a map that another process made and handed over.
     ///
     /// # Errors
-    /// [`BpfError`]: `INVAL` for another kind of map, `PERM` before Linux 6.5 if only the privileged may ask.
+    /// [`BpfError`]: `INVAL` for another kind of map, `PERM` before Linux 5.19 if only the privileged may ask.
     pub fn given(map: OwnedFd) -> Result<SocketMap, BpfError> {
         Map::given(map, BPF_MAP_TYPE_XSKMAP).map(SocketMap).map_err(failed(BpfStep::LookAtMap))
     }
