@@ -404,10 +404,10 @@ pub fn each_held(mut call: impl FnMut(u64, Claim)) {
     }
 }
 
-/// Ends the uses of all detached things for which `is_one` returns true. Calls `home` with the claim of each. A thing that another thread
+/// Ends the uses of all detached things for which `is_one` returns true. Calls `free` with the claim of each. A thing that another thread
 /// attaches at the same time stays with that thread. Returns the number of uses ended.
 #[cold]
-pub fn reclaim_loose(is_one: impl Fn(What, Claim) -> bool, mut home: impl FnMut(What, Claim)) -> usize {
+pub fn reclaim_loose(is_one: impl Fn(What, Claim) -> bool, mut free: impl FnMut(What, Claim)) -> usize {
     let mut reclaimed = 0;
     for number in 0..FRESH.load(Relaxed) {
         let Some(entry) = entry(number as usize) else { continue };
@@ -422,7 +422,7 @@ pub fn reclaim_loose(is_one: impl Fn(What, Claim) -> bool, mut home: impl FnMut(
         }
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         reclaimed += 1;
-        home(what, claim);
+        free(what, claim);
     }
     reclaimed
 }

@@ -454,9 +454,9 @@ impl Tag {
     }
 }
 
-/// Ends the uses of all detached frames in these chunks, except those that another thread attaches first. Calls `home` with each.
+/// Ends the uses of all detached frames in these chunks, except those that another thread attaches first. Calls `free` with each.
 #[cold]
-pub fn reclaim_loose(chunks: Range<u32>, mut home: impl FnMut(Frame)) {
+pub fn reclaim_loose(chunks: Range<u32>, mut free: impl FnMut(Frame)) {
     slots::each(|number, slot| {
         let now = slot.load(Relaxed);
         let ended = (now & GENERATION).wrapping_add(NEXT | End::Reclaimed as u64);
@@ -467,7 +467,7 @@ pub fn reclaim_loose(chunks: Range<u32>, mut home: impl FnMut(Frame)) {
             // SAFETY: the slot had the claim and has lost it.
             && let Some(frame) = unsafe { frame(number, now) }
         {
-            home(frame);
+            free(frame);
         }
     });
 }

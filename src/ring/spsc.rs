@@ -105,8 +105,8 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// The end of a ring that sends items. It has its cache lines to itself: its copies of the indices change with every burst, and the ends
-/// are often made together and then lie side by side.
+/// The end of a ring that sends items. It has its cache lines to itself: its copies of the indices change with every
+/// burst, and the ends are often made together and then lie side by side.
 ///
 /// The receiver gets exactly the type that this end takes. So a lifetime inside of the items cannot become shorter at
 /// this end alone:
