@@ -12,7 +12,7 @@ mod run;
 #[allow(unused_imports)]
 pub use listens::listens;
 #[allow(unused_imports)]
-pub use run::Run;
+pub use run::{Run, without_settings};
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
