@@ -411,7 +411,8 @@ pub fn reclaim_loose(is_one: impl Fn(What, Claim) -> bool, mut free: impl FnMut(
     let mut reclaimed = 0;
     for number in 0..FRESH.load(Relaxed) {
         let Some(entry) = entry(number as usize) else { continue };
-        let use_ = entry.use_.load(Relaxed);
+        // Acquire: pairs with the Release in `detach`, so the claim that is read next is the one of this use.
+        let use_ = entry.use_.load(Acquire);
         let Some(what) = What::of(use_).filter(|_| use_ & HOLDER == LOOSE) else { continue };
         // No thread changes the claim of a thing that is detached. If another thread has attached it, the exchange fails.
         let claim = entry.claim();

@@ -1,8 +1,8 @@
 //! COLD: where reports go, a line at a time: to a function of the program ([`set`]), or to descriptor 2.
 //!
-//! A report takes no lock, which a child of fork(2) could find held for ever, and does not wait. Each kind of report has a
-//! [`Limit`]. A report that is beyond the limit, or that descriptor 2 cannot take at once, is left out, and the next one
-//! of its kind says how many were.
+//! A report takes no lock, because a lock that is held at a fork(2) stays locked in the child. A report does not wait.
+//! Each kind of report has a [`Limit`]. A report that is beyond the limit, or that descriptor 2 cannot take at once, is
+//! left out, and the next one of its kind says how many were.
 
 use crate::errno::ENFILE;
 use crate::failure::Failure;

@@ -13,7 +13,7 @@
 //! `thread`. A thread puts its number there itself ([`open`], [`enter_thread`]), by compare-and-exchange where another
 //! thread may try at the same time. Two living threads have different numbers. A thread that ends leaves its workers
 //! ([`leave_all`]), so a later thread that gets the same number has none of them. A worker in whose call its thread ended,
-//! or which a call left by a jump (longjmp(3)), stays marked as busy for ever.
+//! or which a call left by a jump (longjmp(3)), stays busy until the process ends.
 
 use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM};
 use crate::failure::{CHILD, Failure};

@@ -296,7 +296,7 @@ fn a_file_that_cannot_be_written_to_an_end_does_not_keep_a_run_from_its_own() {
     let folder = Folder::new("record-hangs");
     let (control, to) = (folder.path("control"), folder.path("recorded.pcapng"));
     let child = recorded_to(&control, &to);
-    // Whoever opens it waits for a reader.
+    // An open of the file waits for a reader.
     let made = Command::new("mkfifo").arg(folder.path("recorded.pcapng.part")).status().unwrap();
     assert!(made.success());
     signal(&child, Signal::USR1);

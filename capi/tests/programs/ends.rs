@@ -3,7 +3,7 @@
 use super::run;
 use crate::capture;
 
-/// Seen: enter and close returned -EPERM for ever, and the next thread, which had the same control block, freed the frames
+/// Seen: enter and close always returned -EPERM, and the next thread, which had the same control block, freed the frames
 /// of the thread that had ended.
 #[test]
 fn a_thread_that_ends_leaves_its_worker_to_the_thread_that_enters_it() {

@@ -60,7 +60,7 @@ fn caches_with_no_merge_have_counters_of_their_own() {
     holds("merge");
 }
 
-/// Seen: 64 detached pages whose handles were lost stayed out, and netmem_memory_close gave -ETIMEDOUT for ever.
+/// Seen: 64 detached pages whose handles were lost stayed out, and netmem_memory_close always returned -ETIMEDOUT.
 #[test]
 fn what_was_detached_and_lost_can_be_reclaimed() {
     holds("detached");

@@ -8,7 +8,7 @@ fn holds(what: &str) {
     assert_eq!(run("tests/c/reports.c", &[what]), format!("{what}: as it should be\n"));
 }
 
-/// Seen: 4 of 100 children waited for ever for the lock of Rust's standard error, which a thread of the parent had held.
+/// Seen: 4 of 100 children hung. A thread of the parent had held the lock of Rust's standard error at the fork.
 #[test]
 fn a_refused_call_in_a_child_that_was_forked_during_a_report_returns() {
     holds("child");

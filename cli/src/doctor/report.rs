@@ -83,7 +83,7 @@ mod tests {
         );
     }
 
-    /// Seen: a program's name of a foreign file cleared the screen of whoever read it by `--from`.
+    /// Seen: a name in the file of another host contained an escape sequence, and `--from` cleared the screen with it.
     #[test]
     fn nothing_of_a_saved_host_reaches_the_terminal_raw() {
         let host = "{\"interfaces\": {\"x\\u001b[2J\\u009b7\\u007f\": {\"index\": 2}}}";

@@ -170,7 +170,7 @@ impl Following {
     /// Follows until the workers are drained.
     ///
     /// # Errors
-    /// One line, at once, if that is not possible any more: the workers would go on with the current routes for ever.
+    /// Returns one line at once if the kernel can no longer be followed: the workers would keep the current routes.
     pub fn run(mut self, phases: &Phases) -> Result<(), String> {
         let mut resyncs = Resyncs::default();
         let (mut own, tables, mut forged) =

@@ -36,11 +36,13 @@ const FLOWS: usize = 50;
 
 /// Makes this many workers whose transmit rings have `ring` slots.
 fn team(workers: usize, policy: &str, record: RecordedQueue, ring: usize) -> Team {
+    team_of(&mesh(workers, policy, record), ring)
+}
+
+/// The settings of a mesh with the published key, so that each flow goes to the same worker in every run.
+fn mesh(workers: usize, policy: &str, recorded_queue: RecordedQueue) -> MeshConfig {
     let policy = policy.parse().unwrap();
-    team_of(
-        &MeshConfig { workers, policy, recorded_queue: record, key: DEFAULT_KEY, ..MeshConfig::default() },
-        ring,
-    )
+    MeshConfig { workers, policy, recorded_queue, key: DEFAULT_KEY, ..MeshConfig::default() }
 }
 
 fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
@@ -54,10 +56,7 @@ fn team_in(decision: impl Fn(usize) -> Box<dyn Decide>, mesh: &MeshConfig, ring:
 /// Makes workers of which each sends what port 0 receives by port 1, and what port 2 receives by port 3. The rings of
 /// ports 1 and 3 have four slots.
 fn crossed(policy: &str, record: RecordedQueue) -> Team {
-    let policy = policy.parse().unwrap();
-    let mesh =
-        MeshConfig { workers: 2, policy, recorded_queue: record, key: DEFAULT_KEY, ..MeshConfig::default() };
-    let mut team = team_with(4, |_| Box::new(CrossConnect), &mesh, 4);
+    let mut team = team_with(4, |_| Box::new(CrossConnect), &mesh(2, policy, record), 4);
     team.sink = Sink::new(FLOWS, 64, Hop::Unchanged).unwrap();
     team
 }
@@ -318,14 +317,7 @@ fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker
     let silent = "10.1.0.0/27".parse().unwrap();
     let hop = HopId(7);
     control.apply(vec![Change::Paths(hop, [via].into()), Change::Route(silent, hop)]);
-    let policy = "hash=1".parse().unwrap();
-    let mesh = MeshConfig {
-        workers: 2,
-        policy,
-        recorded_queue: RecordedQueue::Received,
-        key: DEFAULT_KEY,
-        ..MeshConfig::default()
-    };
+    let mesh = mesh(2, "hash=1", RecordedQueue::Received);
     let router = |worker| -> Box<dyn Decide> {
         let router = Router::new(reader.clone());
         Box::new(if worker == 1 { router.with_neighbour_queues(neighbour_queues(512).0) } else { router })
@@ -471,14 +463,7 @@ fn a_sleeping_worker_wakes_for_frames_that_another_worker_hands_off() {
 
 #[test]
 fn a_worker_whose_decision_drops_frames_frees_those_of_other_workers_to_their_pools() {
-    let policy = "map=rx0:1".parse().unwrap();
-    let mesh = MeshConfig {
-        workers: 2,
-        policy,
-        recorded_queue: RecordedQueue::Received,
-        key: DEFAULT_KEY,
-        ..MeshConfig::default()
-    };
+    let mesh = mesh(2, "map=rx0:1", RecordedQueue::Received);
     let mut team = team_in(|worker| if worker == 1 { Box::new(DropAll) } else { ip() }, &mesh, 512);
     team.begin();
     team.deliver(300);
