@@ -1305,8 +1305,84 @@ int netmem_raw_pool_free(netmem_worker worker,
 void *netmem_raw_data(netmem_raw frame);
 
 /* Appends `n` bytes to the data of a raw frame. This changes the word of the frame.
- * Returns the address of the first appended byte, or NULL if the tailroom is less than `n`. */
-void *netmem_raw_put(netmem_raw *frame, uint32_t n);
+ * Returns the address of the first appended byte, or NULL if the tailroom is less than `n`. The bytes are not
+ * cleared: write all of them. */
+void *netmem_raw_put(netmem_raw *frame,
+                     uint32_t n);
+
+/* Prepends `n` bytes to the data of a raw frame, for a header. This changes the word of the frame.
+ * Returns the new address of the data, or NULL if the headroom is less than `n`. */
+void *netmem_raw_push(netmem_raw *frame, uint32_t n);
+
+/* Removes `n` bytes from the start of the data of a raw frame. This changes the word of the frame.
+ * Returns the new address of the data, or NULL if there are fewer than `n` bytes of data. */
+void *netmem_raw_pull(netmem_raw *frame, uint32_t n);
+
+/* Truncates the data of a raw frame to its first `len` bytes. This changes the word of the frame.
+ * Returns 0, or -ENOBUFS if there are fewer than `len` bytes of data. */
+int netmem_raw_trim(netmem_raw *frame, uint32_t len);
+
+/* Receives up to `n` raw frames. Works as netmem_port_rx, but gives out no handles. A port may be used by
+ * calls with handles and by raw calls.
+ * Returns the number received. */
+int netmem_port_rx_raw(netmem_worker worker,
+                       netmem_port port,
+                       netmem_raw *frames,
+                       uint32_t n);
+
+/* Posts up to `n` raw frames for transmission. Stops before a word of 0.
+ * Returns the number posted. The port owns these frames. The other frames stay with the caller: the call moves
+ * them to the end of `frames`, in order, so that they begin at the index that the call returns.
+ * Returns -EBADF if the first word is 0. */
+int netmem_port_tx_raw(netmem_worker worker,
+                       netmem_port port,
+                       netmem_raw *frames,
+                       uint32_t n);
+
+/* Posts up to `n` raw frames for reception. Data that they still have is dropped. Returns as netmem_port_tx_raw
+ * does. */
+int netmem_port_fill_raw(netmem_worker worker,
+                         netmem_port port,
+                         netmem_raw *frames,
+                         uint32_t n);
+
+/* Sends up to `n` raw frames through a lane, from the front of the array. Only the lane's sender may call it.
+ * Stops before a word of 0. The receiver can receive them as raw frames or as frames with handles.
+ * Returns the number sent, which is less than `n` if the lane becomes full. The receiver owns these frames.
+ * The other frames stay with the caller, unchanged.
+ * Returns -EBADF if the first word is 0, or -EPIPE if the receiver has closed its end. */
+int netmem_lane_send_raw(netmem_worker worker,
+                         netmem_lane lane,
+                         const netmem_raw *frames,
+                         uint32_t n);
+
+/* Receives up to `n` raw frames from a lane, oldest first. Works as netmem_lane_receive, but gives out no
+ * handles: it also receives frames that were sent by their handles.
+ * Returns as netmem_lane_receive does. */
+int netmem_lane_receive_raw(netmem_worker worker,
+                            netmem_lane lane,
+                            netmem_raw *frames,
+                            uint32_t n);
+
+/* Converts `n` frames to raw frames, from the front of the array, without a copy. Writes their words to `raw`,
+ * which must be another array. The handles of the frames become invalid.
+ * Returns the number converted. Stops at the first invalid handle; if that is the first of all, returns its
+ * negative errno. */
+int netmem_raw_from_frames_at(netmem_worker worker,
+                              const netmem_frame *frames,
+                              netmem_raw *raw,
+                              uint32_t n,
+                              const char *site);
+
+/* Converts `n` raw frames to frames of this worker, from the front of the array, without a copy. Writes their
+ * handles to `frames`, which must be another array. Stops before a word of 0. The words are raw frames no
+ * longer: use the handles.
+ * Returns the number converted, or -EBADF if the first word is 0. */
+int netmem_raw_into_frames_at(netmem_worker worker,
+                              const netmem_raw *raw,
+                              netmem_frame *frames,
+                              uint32_t n,
+                              const char *site);
 
 /* Opens an empty stock and writes its handle to `stock`.
  * Returns 0, -EFAULT if `config` is NULL, -EINVAL if `objects` is out of range, -ENOMEM if there is no
@@ -1456,5 +1532,7 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_port_tx_packets(...) netmem_port_tx_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_lane_send_packets(...) netmem_lane_send_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_lane_receive_packets(...) netmem_lane_receive_packets_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_raw_from_frames(...) netmem_raw_from_frames_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_raw_into_frames(...) netmem_raw_into_frames_at(__VA_ARGS__, NETMEM_SITE)
 
 #endif  /* NETMEM_H */

@@ -8,7 +8,7 @@ use crate::lane_packets::{self, PacketReceiver, PacketSender, Tally};
 use crate::opened::{Known, Opened};
 use netmem::steer::{Inbox, Mesh, MeshConfig, MeshError, Outbox, Source};
 use netmem::sync::Doorbell;
-use netmem::{Batch, HeadCache, Packets, Worker};
+use netmem::{Batch, Frame, HeadCache, Packets, Worker};
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -196,16 +196,39 @@ impl Receiving {
     /// Fetches the frames that wait, if none are left of those fetched before. Returns false if there are
     /// none.
     #[inline(always)]
-    pub fn receive(&mut self, w: &mut Worker) -> bool {
+    fn receive(&mut self, w: &mut Worker) -> bool {
         if !self.received.is_empty() {
             return true;
         }
         self.inbox.take(w, &mut self.received).is_some()
     }
 
+    /// Receives frames until there is no place left or no more wait, and writes what `give` makes of each to its
+    /// place. Returns the number received, or None if nothing waits and the sender has closed its end.
+    #[inline(always)]
+    pub fn receive_all<T>(
+        &mut self,
+        w: &mut Worker,
+        places: &mut [T],
+        mut give: impl FnMut(Frame) -> T,
+    ) -> Option<usize> {
+        // Read first: the call then sees everything that was sent before the sender closed.
+        let is_over = self.lane.is_gone(End::Sender);
+        let mut got = 0;
+        while got < places.len() && self.receive(w) {
+            for (place, frame) in places[got..].iter_mut().zip(self.received.drain()) {
+                *place = give(frame);
+                got += 1;
+            }
+        }
+        self.finish();
+        let is_at_end = got == 0 && is_over && !places.is_empty() && !self.waiting();
+        (!is_at_end).then_some(got)
+    }
+
     /// Gives the room of the received frames back to the sender.
     #[inline(always)]
-    pub fn finish(&mut self) {
+    fn finish(&mut self) {
         if self.received.is_empty() {
             self.inbox.finish();
         }

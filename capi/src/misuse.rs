@@ -65,7 +65,7 @@ const KINDS: [(&str, i32, &str); 15] = [
     ("freed_twice", ESTALE, "it was freed already"),
     ("used_after_free", ESTALE, "it was freed"),
     ("used_after_tx", ESTALE, "it was given to a port"),
-    ("used_after_move", ESTALE, "it became part of something else, or was sent through a lane"),
+    ("used_after_move", ESTALE, "it became something else, or was sent through a lane"),
     ("stale", ESTALE, "its use has ended, and it has been given out again"),
     ("wrong_pool", EXDEV, "it belongs to another pool"),
     ("wrong_cache", EXDEV, "it belongs to another cache"),

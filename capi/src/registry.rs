@@ -7,7 +7,7 @@ use crate::word;
 use netmem::packet::ReadyPackets;
 use netmem::page::Region;
 use netmem::slab::{RawCache, SizeClasses};
-use netmem::{HeadCache, Memory, Pool};
+use netmem::{Frame, HeadCache, Memory, Pool};
 use netmem_ports::{OpenConfig, PortOpener};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -153,6 +153,12 @@ pub fn pool(word: u64) -> Result<OpenPool, Failure> {
     let pools = pools();
     let found = pools.get(word::place(word)).and_then(Option::as_ref).filter(|open| open.word == word);
     found.cloned().ok_or_else(|| Failure::closed("pool", word))
+}
+
+/// Returns the handle of the pool of this frame, also if that pool was closed. Returns 0 if no pool has it.
+#[cold]
+pub fn pool_of(frame: &Frame) -> u64 {
+    pools().iter().flatten().find(|open| open.pool.owns(frame)).map_or(0, |open| open.word)
 }
 
 /// Closes a pool: no call finds it by its handle any more. It stays registered until it is removed.

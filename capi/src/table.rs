@@ -53,12 +53,10 @@ pub enum End {
     Sent = 2 << END_SHIFT,
     /// The frame was posted for reception.
     Filled = 3 << END_SHIFT,
-    /// The frame became a raw frame.
-    Raw = 4 << END_SHIFT,
     /// The frame was reclaimed from a worker that had not freed it.
-    Reclaimed = 5 << END_SHIFT,
-    /// The frame became part of something else, or went into a lane.
-    Moved = 6 << END_SHIFT,
+    Reclaimed = 4 << END_SHIFT,
+    /// The frame became something else, such as a packet or a raw frame, or went into a lane.
+    Moved = 5 << END_SHIFT,
 }
 
 /// Position of the end: the three bits below the kind of a handle (`objects`).
@@ -492,7 +490,7 @@ pub fn each_held(mut call: impl FnMut(u32)) {
 impl End {
     /// How the use ended, from the lower bits of a slot without a holder.
     fn of(slot: u64) -> Option<End> {
-        let ends = [End::Freed, End::Sent, End::Filled, End::Raw, End::Reclaimed, End::Moved];
+        let ends = [End::Freed, End::Sent, End::Filled, End::Reclaimed, End::Moved];
         ends.into_iter().find(|end| *end as u64 == slot & END)
     }
 }

@@ -117,6 +117,8 @@ fn generated() -> String {
         "packet_lane",
         "report",
         "raw",
+        "raw_data",
+        "raw_move",
         "stock",
     ] {
         builder = builder.with_src(folder().join("src/api").join(part).with_extension("rs"));

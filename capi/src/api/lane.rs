@@ -197,24 +197,13 @@ pub unsafe extern "C" fn netmem_lane_receive_at(
         (Ok(receiving), Ok(frames)) => (receiving, frames),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    // Read first: the call then sees everything that was sent before the sender closed.
-    let is_over = receiving.lane.is_gone(End::Sender);
-    let mut got = 0;
-    while got < frames.len() && receiving.receive(worker) {
-        for (place, frame) in frames[got..].iter_mut().zip(receiving.received.drain()) {
-            place.word = tag.give(frame);
-            got += 1;
-        }
-    }
-    receiving.finish();
+    let give = |frame| netmem_frame { word: tag.give(frame) };
+    let Some(got) = receiving.receive_all(worker, frames, give) else { return no_sender(CALL) };
     *held += got as u64;
     if sites::is_on() {
         for frame in &frames[..got] {
             sites::note_given(iter::once(frame.word), traced_pool(frame.word), site);
         }
-    }
-    if got == 0 && is_over && !frames.is_empty() && !receiving.waiting() {
-        return no_sender(CALL);
     }
     got as c_int
 }

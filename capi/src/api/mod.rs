@@ -29,6 +29,8 @@ mod pool;
 mod port;
 mod port_open;
 mod raw;
+mod raw_data;
+mod raw_move;
 mod ready;
 mod reclaim;
 mod report;

@@ -13,7 +13,7 @@ use crate::table::{End, Tag};
 use crate::word;
 use crate::workers::{OpenPort, State, go_in};
 use netmem::limits::BATCH_MAX;
-use netmem::{Batch, Port, PortState, Worker};
+use netmem::{Batch, Frame, Port, PortState, Worker};
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 
@@ -64,21 +64,34 @@ pub unsafe extern "C" fn netmem_port_rx_at(
         (Ok(open), Ok(frames)) => (open, frames),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let mut got = 0;
-    while got < frames.len() {
-        if open.received.is_empty() && open.port.rx(worker, &mut open.received) == 0 {
-            break;
-        }
-        for (place, frame) in frames[got..].iter_mut().zip(open.received.drain()) {
-            place.word = tag.give(frame);
-            got += 1;
-        }
-    }
+    let got = receive(open, worker, frames, |frame| netmem_frame { word: tag.give(frame) });
     *held += got as u64;
     if sites::is_on() {
         sites::note_given(frames[..got].iter().map(|frame| frame.word), open.pool, site);
     }
     got as c_int
+}
+
+/// Receives frames until there is no place left or the port has no more, and writes what `give` makes of each to
+/// its place. Returns the number received.
+#[inline(always)]
+pub fn receive<T>(
+    open: &mut OpenPort,
+    worker: &mut Worker,
+    places: &mut [T],
+    mut give: impl FnMut(Frame) -> T,
+) -> usize {
+    let mut got = 0;
+    while got < places.len() {
+        if open.received.is_empty() && open.port.rx(worker, &mut open.received) == 0 {
+            break;
+        }
+        for (place, frame) in places[got..].iter_mut().zip(open.received.drain()) {
+            *place = give(frame);
+            got += 1;
+        }
+    }
+    got
 }
 
 /// Posts up to `n` frames for transmission.

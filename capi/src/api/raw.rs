@@ -1,4 +1,4 @@
-//! HOT: frames without a generation, for programs that want no checks.
+//! HOT: allocates and frees frames without a generation, for programs that want no checks.
 //!
 //! # Unsafe code
 //! Here a word is a claim without further checks. The caller promises what the type [`Frame`] would
@@ -9,16 +9,16 @@ use super::pool::find;
 use super::types::{netmem_pool, netmem_raw, netmem_worker};
 use super::worker::out;
 use crate::errno::ENOBUFS;
-use crate::failure::{Failure, first_of, short};
+use crate::failure::{first_of, short};
 use crate::misuse::{Kind, RAW, refused};
 use crate::sites::{self, Site};
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::{Batch, Frame, Pool};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU64;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::slice;
 
 /// Allocates up to `n` raw frames from a pool. Works as netmem_alloc, but no call checks these frames. Raw
@@ -283,6 +283,19 @@ extern "C" fn keep_with_care(
     first
 }
 
+/// The frames of the words in front of the first word of 0, at most [`BATCH_MAX`].
+///
+/// # Safety
+/// The words are claims. Those of the returned frames end with this call.
+#[inline(always)]
+pub unsafe fn claims(burst: &[netmem_raw]) -> Batch {
+    let mut batch = Batch::new();
+    let words = burst.iter().map_while(|frame| NonZeroU64::new(frame.word));
+    // SAFETY: the caller's promise.
+    batch.extend(words.take(BATCH_MAX).map(|word| unsafe { Frame::from_raw(word) }));
+    batch
+}
+
 /// Returns the frame of this word if it belongs to the pool.
 fn own(pool: &Pool, word: u64, refuse: &mut impl FnMut(u64)) -> Option<Frame> {
     // SAFETY: the caller's promise. If the frame belongs to another pool, the word belongs to the caller
@@ -293,39 +306,4 @@ fn own(pool: &Pool, word: u64, refuse: &mut impl FnMut(u64)) -> Option<Frame> {
         refuse(word);
     }
     own.map(ManuallyDrop::into_inner)
-}
-
-/// Returns the address of the data of a raw frame, or NULL if the word is 0.
-///
-/// # Safety
-/// See the module.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn netmem_raw_data(frame: netmem_raw) -> *mut c_void {
-    let Some(word) = NonZeroU64::new(frame.word) else { return ptr::null_mut() };
-    // SAFETY: the caller's promise; it is not dropped.
-    let frame = ManuallyDrop::new(unsafe { Frame::from_raw(word) });
-    frame.data().as_ptr().cast_mut().cast()
-}
-
-/// Appends `n` bytes to the data of a raw frame. This changes the word of the frame.
-/// Returns the address of the first appended byte, or NULL if the tailroom is less than `n`.
-///
-/// # Safety
-/// See the module.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn netmem_raw_put(frame: *mut netmem_raw, n: u32) -> *mut c_void {
-    // SAFETY: the promise of C.
-    let Some(to) = (unsafe { frame.as_mut() }) else { return ptr::null_mut() };
-    let Some(word) = NonZeroU64::new(to.word) else { return ptr::null_mut() };
-    // SAFETY: the caller's promise; the word goes back to the caller below.
-    let mut frame = ManuallyDrop::new(unsafe { Frame::from_raw(word) });
-    let tail = match frame.put(n as usize) {
-        Ok(tail) => tail.as_mut_ptr().cast(),
-        Err(error) => {
-            Failure::new(ENOBUFS, format!("netmem_raw_put: {error}")).keep();
-            return ptr::null_mut();
-        }
-    };
-    to.word = ManuallyDrop::into_inner(frame).into_raw().get();
-    tail
 }

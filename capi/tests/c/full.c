@@ -1,4 +1,4 @@
-/* A port that has room for some of a burst: those that it takes are its own, the others stay the caller's, by the words they had. */
+/* A port that has room for some of a burst: those that it takes are its own, the others stay the caller's, by the words they had, with handles and raw. */
 #include "first.h"
 
 #define MANY 200
@@ -28,6 +28,14 @@ int main(void)
     bad[1] = bad[0];
     CHECK(netmem_port_tx(worker, port, bad, 3) < 0 && netmem_len(worker, bad[0]) == 60);
     CHECK(netmem_free(worker, frames + taken, MANY - taken) == 0);
+    netmem_raw raw[MANY], others[MANY];
+    CHECK(netmem_raw_alloc(worker, pool, raw, MANY) == MANY);
+    for (int i = 0; i < MANY; i++)
+        CHECK(netmem_raw_put(&raw[i], 60) != NULL);
+    memcpy(others, raw, sizeof raw);
+    CHECK(netmem_port_tx_raw(worker, port, raw, MANY) == taken);
+    CHECK(memcmp(raw + taken, others + taken, (MANY - taken) * sizeof *raw) == 0);
+    CHECK(netmem_raw_free(worker, raw + taken, MANY - taken) == 0);
     CHECK(netmem_port_close(worker, port) == 0);
     check_home();
     close_all();

@@ -52,6 +52,34 @@ static void what_fits_goes_and_the_rest_stays(void)
     CHECK(netmem_lane_open(worker, 5, &other) == -EINVAL && strstr(netmem_last_error(), "64 to 1048576") != NULL);
 }
 
+/* Raw frames go as frames with handles do, and either kind can be received as the other. */
+static void raw_frames_pass_and_mix_with_others(void)
+{
+    netmem_raw raw[100], came[100];
+    netmem_frame frames[40];
+    netmem_ledger ledger;
+    CHECK(netmem_raw_alloc(worker, pool, raw, 100) == 100);
+    for (uint32_t i = 0; i < 100; i++)
+        memcpy(netmem_raw_put(&raw[i], sizeof i), &i, sizeof i);
+    CHECK(netmem_lane_send_raw(worker, lane, raw, 100) == 64 && netmem_lane_send_raw(worker, lane, raw + 64, 36) == 0);
+    CHECK(netmem_pool_ledger(pool, &ledger) == 1 && ledger.queued == 64 && ledger.owned == 36);
+    CHECK(netmem_lane_receive_raw(worker, lane, came, 5) == 5 && netmem_lane_receive(worker, lane, frames, 40) == 40);
+    CHECK(netmem_lane_receive_raw(worker, lane, came + 45, 55) == 19);
+    for (uint32_t i = 0; i < 40; i++) {
+        uint32_t number = 5 + i;
+        CHECK(memcmp(netmem_data(worker, frames[i]), &number, sizeof number) == 0);
+    }
+    CHECK(netmem_raw_from_frames(worker, frames, came + 5, 40) == 40);
+    for (uint32_t i = 0; i < 64; i++)
+        CHECK(memcmp(netmem_raw_data(came[i]), &i, sizeof i) == 0);
+    /* Sent by handle, received raw. */
+    frames[0] = numbered(7);
+    CHECK(netmem_lane_send(worker, lane, frames, 1) == 1 && netmem_lane_receive_raw(worker, lane, came + 64, 1) == 1);
+    CHECK(netmem_raw_free(worker, came, 65) == 0 && netmem_raw_free(worker, raw + 64, 36) == 0);
+    CHECK(netmem_lane_send_raw(worker, lane, NULL, 0) == 0 && netmem_lane_receive_raw(worker, lane, NULL, 1) == -EFAULT);
+    check_home();
+}
+
 /* Frames that wait when the receiver closes its end go home, and are counted; the sender keeps what it has. */
 static void the_receiver_closes_first(void)
 {
@@ -339,6 +367,7 @@ int main(void)
     CHECK(netmem_set_policy(NETMEM_COUNT) == 0);
     open_lane();
     what_fits_goes_and_the_rest_stays();
+    raw_frames_pass_and_mix_with_others();
     CHECK(netmem_lane_close(worker, lane) == 0 && netmem_lane_open(worker, 0, &lane) == 0);
     the_receiver_closes_first();
     the_sender_closes_first();

@@ -279,6 +279,72 @@ static int raw_freed_to_a_closed_pool(void)
     return said;
 }
 
+static int freed_after_it_became_raw(void)
+{
+    netmem_frame frame = one();
+    netmem_raw raw;
+    CHECK(netmem_raw_from_frames(worker, &frame, &raw, 1) == 1);
+    int said = netmem_free(worker, &frame, 1);
+    CHECK(netmem_raw_free(worker, &raw, 1) == 0);
+    return said;
+}
+
+static int made_raw_twice(void)
+{
+    netmem_frame frame = one();
+    netmem_raw raw;
+    CHECK(netmem_raw_from_frames(worker, &frame, &raw, 1) == 1);
+    int said = netmem_raw_from_frames(worker, &frame, &raw, 1);
+    CHECK(netmem_raw_free(worker, &raw, 1) == 0);
+    return said;
+}
+
+/* The call converts what stands in front of the bad handle and leaves the rest. */
+static int a_burst_made_raw_with_one_that_was_freed(void)
+{
+    netmem_frame frames[3] = {one(), one(), one()};
+    netmem_raw raw[3];
+    CHECK(netmem_free(worker, &frames[1], 1) == 0);
+    CHECK(netmem_raw_from_frames(worker, frames, raw, 3) == 1);
+    CHECK(netmem_raw_free(worker, raw, 1) == 0 && netmem_free(worker, &frames[2], 1) == 0);
+    return 0;
+}
+
+static int no_raw_frame_sent(void)
+{
+    netmem_raw none = {0};
+    CHECK(netmem_port_open(worker, pool, "pcap:out=/dev/null", NULL, &port) == 0);
+    return done_with(netmem_port_tx_raw(worker, port, &none, 1));
+}
+
+/* What stands behind the word of 0 stays with the caller. */
+static int no_raw_frame_made_a_frame(void)
+{
+    netmem_raw raw[2] = {{0}};
+    netmem_frame frames[2];
+    CHECK(netmem_raw_alloc(worker, pool, raw, 1) == 1);
+    CHECK(netmem_raw_into_frames(worker, raw, frames, 2) == 1 && netmem_free(worker, frames, 1) == 0);
+    return netmem_raw_into_frames(worker, raw + 1, frames, 1);
+}
+
+static int no_raw_frame_changed(void)
+{
+    netmem_raw none = {0};
+    CHECK(netmem_raw_data(none) == NULL);
+    return netmem_raw_trim(&none, 0);
+}
+
+static int raw_received_by_another_worker(void)
+{
+    netmem_worker second;
+    netmem_raw frame;
+    CHECK(netmem_port_open(worker, pool, "pcap:out=/dev/null", NULL, &port) == 0);
+    CHECK(netmem_worker_open(memory, &second) == 0);
+    int said = netmem_port_rx_raw(second, port, &frame, 1);
+    CHECK(netmem_worker_close(second) == 0);
+    return done_with(said);
+}
+
 static int raw_freed_to_a_pool_by_a_closed_worker(void)
 {
     netmem_worker second;
@@ -545,6 +611,13 @@ static const struct {
     CASE(no_raw_frame_freed_to_a_pool, -EBADF, "made_up"),
     CASE(raw_freed_to_a_closed_pool, -ESTALE, "closed"),
     CASE(raw_freed_to_a_pool_by_a_closed_worker, -ESTALE, "closed"),
+    CASE(freed_after_it_became_raw, -ESTALE, "used_after_move"),
+    CASE(made_raw_twice, -ESTALE, "used_after_move"),
+    CASE(a_burst_made_raw_with_one_that_was_freed, 0, "used_after_free"),
+    CASE(no_raw_frame_sent, -EBADF, "made_up"),
+    CASE(no_raw_frame_made_a_frame, -EBADF, "made_up"),
+    CASE(no_raw_frame_changed, -EBADF, "made_up"),
+    CASE(raw_received_by_another_worker, -EPERM, "wrong_worker"),
     CASE(allocated_from_a_closed_pool, -ESTALE, "closed"),
     CASE(allocated_from_a_pool_that_was_closed_after_use, -ESTALE, "closed"),
     CASE(a_burst_from_a_pool_that_was_closed_after_use, -ESTALE, "closed"),

@@ -1,4 +1,4 @@
-/* A port's calls, over a capture: usage: ports IN OUT */
+/* A port's calls, over a capture: usage: ports IN OUT [raw] */
 #include "first.h"
 #include <unistd.h>
 
@@ -21,30 +21,54 @@ static void refused(void)
     CHECK(netmem_port_open(worker, pool, NULL, NULL, &port) == -EFAULT);
 }
 
+/* One burst from a port back to it, by handles. Returns what came, and adds what went to `sent`. */
+static int burst(netmem_port port, unsigned long *sent)
+{
+    netmem_frame frames[10];
+    int n = netmem_port_rx(worker, port, frames, 10);
+    CHECK(n >= 0);
+    int taken = netmem_port_tx(worker, port, frames, n);
+    CHECK(taken >= 0 && netmem_free(worker, frames + taken, n - taken) == 0);
+    *sent += taken;
+    return n;
+}
+
+/* As `burst`, without handles. */
+static int raw_burst(netmem_port port, unsigned long *sent)
+{
+    netmem_raw frames[10];
+    int n = netmem_port_rx_raw(worker, port, frames, 10);
+    CHECK(n >= 0);
+    int taken = netmem_port_tx_raw(worker, port, frames, n);
+    CHECK(taken >= 0 && netmem_raw_free(worker, frames + taken, n - taken) == 0);
+    *sent += taken;
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     char text[4096];
     const char *name;
     netmem_port port;
-    netmem_frame frames[10];
+    netmem_frame frames[4];
+    netmem_raw raw[4];
     unsigned long received = 0, sent = 0;
-    CHECK(argc == 3);
+    CHECK(argc == 3 || argc == 4);
+    const int is_raw = argc == 4;
     open_all();
     refused();
     snprintf(text, sizeof text, "pcap:in=%s,out=%s", argv[1], argv[2]);
     CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_state(worker, port) == 0);
     CHECK(netmem_port_name(worker, port, &name) == 0 && strncmp(name, "pcap:", 5) == 0);
     CHECK(netmem_port_fd(worker, port) >= -EINVAL && netmem_worker_close(worker) == -EBUSY);
-    CHECK(netmem_alloc(worker, pool, frames, 4) == 4 && netmem_port_fill(worker, port, frames, 4) == 4);
+    CHECK(netmem_alloc(worker, pool, frames, 4) == 4);
+    if (is_raw)
+        CHECK(netmem_raw_from_frames(worker, frames, raw, 4) == 4 && netmem_port_fill_raw(worker, port, raw, 4) == 4);
+    else
+        CHECK(netmem_port_fill(worker, port, frames, 4) == 4);
     while (netmem_port_finished(worker, port) == 0) {
         CHECK(netmem_port_refill(worker, port, pool) >= 0);
-        int n = netmem_port_rx(worker, port, frames, 10);
-        CHECK(n >= 0);
-        received += n;
-        int taken = netmem_port_tx(worker, port, frames, n);
-        CHECK(taken >= 0);
-        sent += taken;
-        CHECK(netmem_free(worker, frames + taken, n - taken) == 0);
+        received += is_raw ? raw_burst(port, &sent) : burst(port, &sent);
         CHECK(netmem_port_complete(worker, port) >= 0 && netmem_port_kick(worker, port) == 0);
     }
     while (counted(port, "completed") < sent)

@@ -35,7 +35,13 @@ static void raw_frames(void)
     CHECK(netmem_raw_alloc(worker, pool, frames, 70) == 70);
     void *tail = netmem_raw_put(&frames[0], 9);
     CHECK(tail != NULL && tail == netmem_raw_data(frames[0]) && frames[0].word >> 48 == 9);
-    CHECK(netmem_raw_put(&frames[0], 4000) == NULL);
+    CHECK(netmem_raw_put(&frames[0], 4000) == NULL && netmem_last_errno() == ENOBUFS);
+    char *data = (char *)tail;
+    CHECK(netmem_raw_pull(&frames[0], 2) == data + 2 && frames[0].word >> 48 == 7);
+    CHECK(netmem_raw_push(&frames[0], 3) == data - 1 && frames[0].word >> 48 == 10);
+    CHECK(netmem_raw_trim(&frames[0], 4) == 0 && netmem_raw_trim(&frames[0], 5) == -ENOBUFS);
+    CHECK(netmem_raw_data(frames[0]) == data - 1 && frames[0].word >> 48 == 4);
+    CHECK(netmem_raw_trim(NULL, 0) == -EFAULT && netmem_raw_pull(NULL, 1) == NULL);
     CHECK(netmem_raw_free(worker, frames, 70) == 0);
 }
 
@@ -71,6 +77,32 @@ static void raw_frames_to_their_pool(void)
     CHECK(netmem_trace(1) == 0 && netmem_raw_alloc(worker, pool, frames, 9) == 9);
     CHECK(netmem_raw_pool_free(worker, pool, frames, 8) == 0 && netmem_raw_pool_free(worker, pool, frames + 8, 1) == 0);
     CHECK(netmem_trace(0) == 0 && netmem_worker_close(second) == 0);
+    check_home();
+}
+
+/* The frames stay the same, with their data. Only the owned ones that have handles count as held. */
+static void raw_frames_become_frames_and_frames_raw(void)
+{
+    netmem_raw raw[70];
+    netmem_frame frames[70];
+    netmem_holder holders[4];
+    CHECK(netmem_raw_alloc(worker, pool, raw, 70) == 70);
+    for (uint32_t i = 0; i < 70; i++)
+        memcpy(netmem_raw_put(&raw[i], sizeof i), &i, sizeof i);
+    CHECK(netmem_raw_into_frames(worker, raw, frames, 70) == 70 && netmem_worker_held(worker) == 70);
+    for (uint32_t i = 0; i < 70; i++)
+        CHECK(netmem_len(worker, frames[i]) == sizeof i && memcmp(netmem_data(worker, frames[i]), &i, sizeof i) == 0);
+    CHECK(netmem_pull(worker, frames[9], 1) != NULL);
+    memset(raw, 0, sizeof raw);
+    CHECK(netmem_raw_from_frames(worker, frames, raw, 70) == 70 && netmem_worker_held(worker) == 0);
+    for (uint32_t i = 0; i < 70; i++)
+        CHECK(raw[i].word >> 48 == (i == 9 ? 3 : 4) && (i == 9 || memcmp(netmem_raw_data(raw[i]), &i, sizeof i) == 0));
+    /* What was allocated without a call site has that of the call that made it a frame. */
+    CHECK(netmem_trace(1) == 0 && netmem_raw_into_frames(worker, raw, frames, 2) == 2);
+    CHECK(netmem_pool_holders(pool, holders, 4) == 1 && holders[0].frames == 2 && strstr(holders[0].site, "uses.c:") != NULL);
+    CHECK(netmem_raw_from_frames(worker, frames, raw, 2) == 2 && netmem_pool_holders(pool, holders, 4) == 0);
+    CHECK(netmem_trace(0) == 0 && netmem_raw_free(worker, raw, 70) == 0);
+    CHECK(netmem_raw_into_frames(worker, NULL, frames, 0) == 0 && netmem_raw_from_frames(worker, frames, NULL, 1) == -EFAULT);
     check_home();
 }
 
@@ -135,6 +167,7 @@ int main(void)
     bursts();
     raw_frames();
     raw_frames_to_their_pool();
+    raw_frames_become_frames_and_frames_raw();
     holders();
     counters();
     lent_memory();
