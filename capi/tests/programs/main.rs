@@ -169,7 +169,8 @@ fn a_capture_passes_a_port_from_c_whole_with_handles_and_raw() {
     let input = capture::write("ports.pcap", 500);
     for (kind, output) in [(&[][..], "ports-out.pcap"), (&["raw"], "ports-raw-out.pcap")] {
         let output = scratch().join(output);
-        let said = run("tests/c/ports.c", &[&[input.to_str().unwrap(), output.to_str().unwrap()], kind].concat());
+        let said =
+            run("tests/c/ports.c", &[&[input.to_str().unwrap(), output.to_str().unwrap()], kind].concat());
         assert_eq!(said, "500 received, 500 sent\n");
         assert!(capture::packets(&output) == capture::packets(&input));
     }
