@@ -247,9 +247,7 @@ fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet,
     let (header, _) = Ipv4::parse(packet)?;
     if ingress.is_some() {
         let ends = [header.src(), header.dst()];
-        let is_refused =
-            |address: &Ipv4Addr| is_martian(*address) && !(fib.allow.martians && is_switched(*address));
-        if ends.iter().any(is_refused) || is_own(header.src().into(), fib) {
+        if ends.iter().any(|end| is_refused(*end, fib)) || is_own(header.src().into(), fib) {
             return Err(Reason::Martian);
         }
     }
@@ -297,10 +295,15 @@ fn is_own(source: IpAddr, fib: &Fib) -> bool {
     fib.own_sources.has(source) && fib.table.next_hop(source, || 0) == Some(Hop::Local)
 }
 
+/// Returns true if packets from or to this address are not forwarded because it is a martian.
+pub(crate) fn is_refused(address: Ipv4Addr, fib: &Fib) -> bool {
+    is_martian(address) && !(fib.allow.martians && is_switched(address))
+}
+
 /// Returns true if no packet from or to this address may be forwarded: this network (0/8), loopback (127/8),
 /// multicast (not routed here), class E with the limited broadcast (RFC 1812 §5.3.7), and link-local (RFC 3927
 /// §2.7).
-pub(crate) const fn is_martian(address: Ipv4Addr) -> bool {
+const fn is_martian(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     matches!(first, 0 | 127 | 224..) || (first == 169 && second == 254)
 }

@@ -20,12 +20,12 @@ impl ReversePath {
             let is_own = || fib.own_sources.has(source) || fib.allow.martians;
             fib.table.leads_to(source, port, self == ReversePath::Strict, is_own)
         };
-        self != ReversePath::Off && source(frame, ingress).is_some_and(|source| !leads_back(source))
+        self != ReversePath::Off && source(frame, ingress, fib).is_some_and(|source| !leads_back(source))
     }
 }
 
-/// Returns the source of the packet in `frame`, or None if the source is not checked.
-fn source(frame: &[u8], ingress: &Interface) -> Option<IpAddr> {
+/// Returns the source of the packet in `frame`, or None if it is not checked: other checks drop the packet.
+fn source(frame: &[u8], ingress: &Interface, fib: &Fib) -> Option<IpAddr> {
     let (link, _) = Ethernet::parse(frame).ok()?;
     if !link.is_for(ingress.mac) {
         return None;
@@ -33,7 +33,7 @@ fn source(frame: &[u8], ingress: &Interface) -> Option<IpAddr> {
     let (link, packet) = Ethernet::parse(ethernet::behind_priority_tag(frame).unwrap_or(frame)).ok()?;
     match link.ethertype() {
         ethernet::IPV4 => {
-            Some(Ipv4::parse(packet).ok()?.0.src()).filter(|src| !ip::is_martian(*src)).map(IpAddr::V4)
+            Some(Ipv4::parse(packet).ok()?.0.src()).filter(|src| !ip::is_refused(*src, fib)).map(IpAddr::V4)
         }
         ethernet::IPV6 => {
             Some(Ipv6::parse(packet).ok()?.src()).filter(|src| !ip::v6::is_martian(*src)).map(IpAddr::V6)

@@ -81,8 +81,12 @@ impl RouterRig {
 
     /// Makes a router whose ports have these source checks.
     pub fn that_checks(way: Way, reverse_path: [ReversePath; 2]) -> RouterRig {
+        RouterRig::that_checks_and_allows(way, reverse_path, Allow::default())
+    }
+
+    pub fn that_checks_and_allows(way: Way, reverse_path: [ReversePath; 2], allow: Allow) -> RouterRig {
         let mut first = Fib::new(ENDS.to_vec());
-        first.reverse_path = reverse_path.into();
+        (first.reverse_path, first.allow) = (reverse_path.into(), allow);
         RouterRig::from(way, first, None)
     }
 

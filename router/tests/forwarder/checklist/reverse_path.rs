@@ -8,8 +8,17 @@ const ALL: [ReversePath; 3] = [ReversePath::Off, ReversePath::Loose, ReversePath
 
 /// Returns for each check of port 0 whether a packet from `src` that comes in there is forwarded.
 fn forwarded(way: Way, src: &str, dst: &str, change: impl Fn(&mut RouterRig)) -> [bool; 3] {
+    forwarded_if((way, Allow::default()), src, dst, change)
+}
+
+fn forwarded_if(
+    (way, allow): (Way, Allow),
+    src: &str,
+    dst: &str,
+    change: impl Fn(&mut RouterRig),
+) -> [bool; 3] {
     ALL.map(|how| {
-        let mut router = RouterRig::that_checks(way, [how, ReversePath::Off]);
+        let mut router = RouterRig::that_checks_and_allows(way, [how, ReversePath::Off], allow);
         change(&mut router);
         let left = router.pass(0, &datagram(src, dst, 64, 20));
         let drops = router.drops();
@@ -103,6 +112,26 @@ fn rfc3704_2_the_check_counts_bad_sources_alone_and_those_of_its_port_alone() {
         let mut router = RouterRig::that_checks(way, [ReversePath::Off, ReversePath::Strict]);
         router.forward(&strange(64));
         router.end();
+    }
+}
+
+/// Seen: with `--martians forward`, sources of class E were not checked at all.
+#[test]
+fn rfc3704_2_martian_sources_that_are_allowed_are_checked_as_others_are() {
+    let allow = Allow { martians: true, ..Allow::default() };
+    for way in WAYS {
+        for (port, wanted) in
+            [(Some(0), [true, true, true]), (Some(1), [true, true, false]), (None, [true, false, false])]
+        {
+            let lead = |router: &mut RouterRig| {
+                let via = port.map(|port: u8| format!("10.{port}.0.7").parse().unwrap());
+                let path = port.map(|port| Path { port: Some(port), via, weight: 1, mtu: None });
+                let paths = path.map(|path| Change::Paths(HopId(99), [path].into()));
+                let route = Change::Route("240.0.0.0/8".parse().unwrap(), HopId(99));
+                router.control.apply(paths.into_iter().flat_map(|paths| [paths, route.clone()]).collect());
+            };
+            assert_eq!(forwarded_if((way, allow), "240.1.2.3", OTHER[0], lead), wanted, "{port:?} {way:?}");
+        }
     }
 }
 
