@@ -350,8 +350,17 @@ impl Forwarder {
             self.meters.taken.add(burst.len() as u64);
             self.decision.returned(&burst);
             let port = usize::from(source.port);
-            self.egresses[port].out.append(&mut burst);
-            self.transmit_or_drop(port, w);
+            match self.egresses.get_mut(port) {
+                Some(egress) => {
+                    egress.out.append(&mut burst);
+                    self.transmit_or_drop(port, w);
+                }
+                // The other worker has more ports.
+                None => {
+                    let n = burst.len();
+                    self.discard_untold(Reason::NoRoute, &mut burst.drain(), n, w);
+                }
+            }
         }
         taken
     }

@@ -112,7 +112,9 @@ pub(super) unsafe fn frame_size(id: NonZeroU32) -> usize {
 pub(super) fn register(make: impl FnOnce(u16) -> Arc<Shared>) -> Option<Arc<Shared>> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let number = (1..NUMBERS).find(|&n| POOLS[n].load(Relaxed).is_null())?;
+    // Acquire: pairs with the Release in `leave`. What is done about the new pool follows what was done about the last one of
+    // its number.
+    let number = (1..NUMBERS).find(|&n| POOLS[n].load(Acquire).is_null())?;
     let pool = make(number as u16);
     // Release: pairs with the Acquire in `by_number`.
     POOLS[number].store(Arc::into_raw(Arc::clone(&pool)).cast_mut(), Release);
@@ -125,7 +127,8 @@ pub(super) fn register(make: impl FnOnce(u16) -> Arc<Shared>) -> Option<Arc<Shar
 /// No frame of the pool is out, its chunks belong to no pool any more, and it is called once.
 #[cold]
 pub(super) unsafe fn leave(number: u16) -> Arc<Shared> {
-    let pool = POOLS[usize::from(number)].swap(ptr::null_mut(), Relaxed);
+    // Release: pairs with the Acquire in `register`.
+    let pool = POOLS[usize::from(number)].swap(ptr::null_mut(), Release);
     // SAFETY: `register` put the count there, and the caller promises that no code will look for it.
     unsafe { Arc::from_raw(pool) }
 }

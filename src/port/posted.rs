@@ -3,6 +3,8 @@
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, HandOver, NoRoom, Origin, Place, Pool};
 use crate::ring::Lender;
+#[cfg(feature = "memif")]
+use crate::sync::Steps;
 use crate::sync::Worker;
 #[cfg(feature = "memif")]
 use std::collections::VecDeque;
@@ -357,19 +359,20 @@ impl PostedQueue {
         n
     }
 
-    /// Keeps the oldest `n` frames, and frees the others.
+    /// Keeps the oldest `n` frames, and takes out the others, which the caller frees ([`free_all`]).
     #[cold]
-    pub(crate) fn truncate(&mut self, n: usize) {
-        self.inside.lose(self.frames.len().saturating_sub(n));
-        self.frames.truncate(n);
+    pub(crate) fn split_off(&mut self, n: usize) -> VecDeque<Posted> {
+        let n = n.min(self.frames.len());
+        self.inside.lose(self.frames.len() - n);
+        self.frames.split_off(n)
     }
+}
 
-    /// Frees all frames.
-    #[cold]
-    pub(crate) fn clear(&mut self) -> usize {
-        let n = self.frames.len();
-        self.frames.clear();
-        self.inside = Origin::new(Place::Posted);
-        n
-    }
+/// Frees frames, all of them also if the caller's code panics meanwhile.
+#[cfg(feature = "memif")]
+#[cold]
+pub(crate) fn free_all(frames: impl IntoIterator<Item = Posted>) {
+    let mut steps = Steps::new();
+    frames.into_iter().for_each(|posted| steps.run(|| drop(posted)));
+    steps.end();
 }

@@ -13,7 +13,7 @@ mod punt;
 mod refusals;
 mod take;
 
-use netmem::page::{BackingPreference, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig, Watermarks};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::port::xdp::{
     RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModePreference, XdpPort, ZeroCopy,
@@ -24,6 +24,7 @@ use netns::{Wire, again, in_namespace, ip, veth};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -428,6 +429,37 @@ fn frames_in_all_four_rings_return_to_their_pool_when_the_port_is_closed() {
             assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
             ip("link del dev a0");
         }
+    });
+}
+
+/// Found in a review: frames behind the one whose free ran the caller's code stayed posted, and frames that the kernel
+/// could still send were free.
+#[test]
+fn a_close_in_which_the_callers_code_panics_frees_all_frames_that_are_ours() {
+    in_namespace("a_close_in_which_the_callers_code_panics_frees_all_frames_that_are_ours", || {
+        veth("a0", "a1", 1);
+        let mut here = bench(256);
+        let only = PoolConfig { frames: 1, ..PoolConfig::default() };
+        let closing = Pool::new(&here.memory, &mut here.w, &only).unwrap();
+        let mut port = XdpPort::open(&here.umem, &mut here.w, &closing, "a0", 0, &small()).unwrap();
+        let mut frames = Batch::new();
+        closing.alloc_burst(&mut here.w, &mut frames, 1);
+        here.pool.alloc_burst(&mut here.w, &mut frames, 40);
+        assert_eq!(port.fill(&mut here.w, &mut frames), 41);
+        here.pool.alloc_burst(&mut here.w, &mut frames, 8);
+        frames.iter_mut().for_each(|frame| drop(frame.put(60)));
+        assert_eq!(port.tx(&mut here.w, &mut frames), 8);
+        assert_eq!((closing.ledger().posted, here.pool.ledger().posted), (1, 48));
+        closing.close();
+        // The end of pressure, which the closed pool's last frame brings about, runs a callback.
+        let mark = here.memory.stats().free as usize + 1;
+        here.memory.set_watermarks(Watermarks { min: 0, low: mark, high: mark }).unwrap();
+        here.memory.on_pressure(|_, pressure| assert!(pressure.begins, "pressure ends"));
+        assert!(catch_unwind(AssertUnwindSafe(|| port.close())).is_err());
+        assert_eq!((port.close().freed, port.state()), (0, PortState::Down("closed".into())));
+        assert_eq!(port.counters().completed.get(), 8);
+        drop(port);
+        assert!(here.pool.ledger().all_freed(), "{:?}", here.pool.ledger());
     });
 }
 

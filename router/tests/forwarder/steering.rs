@@ -68,6 +68,16 @@ fn team_with(
     mesh: &MeshConfig,
     ring: usize,
 ) -> Team {
+    team_each_with(|_| ports, decision, mesh, ring)
+}
+
+/// As [`team_with`], with a number of ports for each worker.
+fn team_each_with(
+    ports: impl Fn(usize) -> usize,
+    decision: impl Fn(usize) -> Box<dyn Decide>,
+    mesh: &MeshConfig,
+    ring: usize,
+) -> Team {
     let backing = BackingPreference::Small;
     let config = MemoryConfig { bytes: 16 << 20, workers: mesh.workers, backing, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
@@ -75,7 +85,7 @@ fn team_with(
     let one = |end: Steering| {
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
-        let wires = (0..ports).map(|port| {
+        let wires = (0..ports(end.worker())).map(|port| {
             let is_first = port.is_multiple_of(2);
             let config = if is_first { MemConfig::default() } else { MemConfig { ring, coalesce: 1 } };
             let (port, device) = MemPort::pair(&port.to_string(), &config).unwrap();
@@ -226,6 +236,21 @@ fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
         assert_eq!(team.sink.tally().received, 0, "nothing left by another queue");
         team.end();
     }
+}
+
+/// Found in a review: the worker panicked.
+#[test]
+fn frames_for_a_port_that_the_transmitting_worker_lacks_are_dropped() {
+    let mesh = mesh(2, "hash=1", RecordedQueue::Received);
+    let decision = |worker| -> Box<dyn Decide> {
+        if worker == 1 { Box::new(CrossConnect) } else { Box::new(DropAll::default()) }
+    };
+    let mut team = team_each_with(|worker| 1 + worker, decision, &mesh, 64);
+    team.begin();
+    assert_eq!(team.deliver(50), 50);
+    (0..64).for_each(|_| team.workers.iter_mut().for_each(One::poll));
+    assert_eq!(team.workers[0].forwarder.meters().drops.get(Reason::NoRoute), 50);
+    team.end();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::error::Fault;
 use super::{Conversation, MemifPort};
+use crate::port::posted::{Posted, free_all};
 
 impl MemifPort {
     /// Ends the connection and frees all posted frames to their pools. Returns how many. Dropping the port does the
@@ -20,10 +21,14 @@ impl MemifPort {
             // Clients that have not offered everything hear it too.
             self.conversation.disconnect(&Fault::Closed);
         }
-        let sent: usize = self.pairs.iter_mut().map(|pair| pair.sent.clear()).sum();
+        let mut frames: Vec<Posted> = self.pairs.iter_mut().flat_map(|pair| pair.sent.split_off(0)).collect();
         // As `complete` would have counted them.
-        self.counters.completed.add(sent as u64);
-        sent + self.pairs.iter_mut().map(|pair| pair.filled.clear()).sum::<usize>()
+        self.counters.completed.add(frames.len() as u64);
+        frames.extend(self.pairs.iter_mut().flat_map(|pair| pair.filled.split_off(0)));
+        let freed = frames.len();
+        // Last: to free a frame may run the caller's code, which may panic.
+        free_all(frames);
+        freed
     }
 }
 

@@ -4,9 +4,10 @@ use super::buffers::Copying;
 use super::ring::{Descriptor, Lending, WakeFlag};
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
 use crate::pool::Frame;
-use crate::port::posted::PostedQueue;
+use crate::port::posted::{Posted, PostedQueue};
 use crate::sys::region::Region;
 use crate::sys::shared_event::SharedEvent;
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 /// One end of a ring: frames are lent, or their bytes are copied.
@@ -88,14 +89,18 @@ impl Pair {
         Pair { filled: queue(), sent: queue(), rings: None }
     }
 
-    /// Starts with a peer. If frames are lent, the frames that are posted for reception are lent to it, and those for
-    /// which its ring has no slots are freed to their pool. The frames that were sent to the last peer and not claimed
-    /// yet are also freed to their pool. Returns the number of the latter.
+    /// Starts with a peer. If frames are lent, the frames that are posted for reception are lent to it. Takes out those
+    /// for which its ring has no slots, into `surplus`, and returns the frames that were sent to the last peer and not
+    /// claimed yet. The caller frees both.
     #[cold]
-    pub(super) fn join(&mut self, mut rings: Rings, lender: Option<Lender>) -> usize {
-        let former = self.sent.clear();
+    pub(super) fn join(
+        &mut self,
+        mut rings: Rings,
+        lender: Option<Lender>,
+        surplus: &mut Vec<Posted>,
+    ) -> VecDeque<Posted> {
         if let (End::Lent(ring), Some(lender)) = (&mut rings.rx, lender) {
-            self.filled.truncate(ring.room() as usize);
+            surplus.extend(self.filled.split_off(ring.room() as usize));
             let n = self.filled.len() as u32;
             for i in 0..n {
                 if let Some(frame) = self.filled.frame(i as usize) {
@@ -110,7 +115,7 @@ impl Pair {
         }
         rings.rx.wake().want(false);
         self.rings = Some(rings);
-        former
+        self.sent.split_off(0)
     }
 }
 

@@ -5,6 +5,7 @@ mod forked;
 mod giants;
 mod hand;
 mod hostile;
+mod panics;
 mod refused;
 mod share;
 mod smaller;

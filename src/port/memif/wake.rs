@@ -5,6 +5,7 @@ use super::error::Fault;
 use super::pair::Rings;
 use super::session::Step;
 use crate::port::Wake;
+use crate::port::posted::{Posted, free_all};
 use crate::sys::event::Watch;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -134,16 +135,19 @@ impl MemifPort {
         self.active = rings.len().min(self.pairs.len());
         self.receiving = self.active;
         let (used, unused) = self.pairs.split_at_mut(self.active);
-        unused.iter_mut().for_each(|pair| pair.filled.truncate(0));
+        let mut surplus: Vec<Posted> = unused.iter_mut().flat_map(|pair| pair.filled.split_off(0)).collect();
         let posted: usize = used.iter().map(|pair| pair.filled.len()).sum();
         let mean = posted.div_ceil(used.len().max(1));
         for (pair, rings) in used.iter_mut().zip(rings) {
-            pair.filled.truncate(mean);
-            let former = pair.join(rings, self.lender);
-            self.counters.completed.add(former as u64);
+            surplus.extend(pair.filled.split_off(mean));
+            let former = pair.join(rings, self.lender, &mut surplus);
+            self.counters.completed.add(former.len() as u64);
+            surplus.extend(former);
         }
         self.peer = Some(peer);
         self.watch_anew();
+        // Last: to free a frame may run the caller's code, which may panic.
+        free_all(surplus);
     }
 
     /// Watches the descriptors by which a peer can wake the port: the socket, and the eventfd that the peer writes.

@@ -189,10 +189,10 @@ fn a_frame_miscounted_by_a_queue_of_lent_frames_is_seen() {
                 Box::new((queue, frames))
             })
         }),
-        posted("lent truncate", |scene, frames| {
+        posted("lent split off", |scene, frames| {
             let mut queue = in_queue(scene, frames);
             Box::new(move |_| {
-                queue.truncate(0);
+                drop(queue.split_off(0));
                 Box::new(queue)
             })
         }),

@@ -16,10 +16,12 @@
 
 use super::XdpPort;
 use super::bind::{Former, Means};
+use super::close::{Released, free_all};
 use super::error::{Attempt, XdpError};
 use crate::pool::Batch;
 use crate::port::ENTER;
 use crate::sync::Worker;
+use std::iter::from_fn;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -87,12 +89,14 @@ impl XdpPort {
         if let Some(binding) = &self.binding {
             binding.attachment.lose();
         }
-        if let Some(queues) = self.queues.take() {
-            let released = self.release(queues, Duration::ZERO);
-            self.counters.tx_lost.add(released.unsent);
-        }
+        let released = self.queues.take().map(|queues| self.release(queues, Duration::ZERO));
         let absence = Absence { until: Instant::now(), pause: PAUSE, lacks_queue: false };
         self.presence = Presence::Gone(absence);
+        if let Some(Released { mut filled, unsent, .. }) = released {
+            self.counters.tx_lost.add(unsent);
+            // Last: to free a frame may run the caller's code, which may panic.
+            free_all(from_fn(|| filled.claim_any()));
+        }
     }
 
     /// Returns whether the interface has come back without the queue: no packet is lost by it.

@@ -5,6 +5,7 @@ use super::bind::{BUSY_PAUSE, while_refused};
 use super::held::Held;
 use super::{Queues, XdpPort};
 use crate::pool::{Batch, Frame, Place};
+use crate::sync::Steps;
 use crate::sys::errno::Errno;
 use crate::sys::xdp::{Wake, bind_for_a_moment};
 use std::iter::from_fn;
@@ -27,8 +28,8 @@ pub struct Closed {
 
 /// The outcome for the frames that the kernel held when its socket was released.
 pub(super) struct Released {
-    /// Frames posted for reception that were freed.
-    freed: usize,
+    /// Frames posted for reception that belong to the process again, for the caller to free.
+    pub(super) filled: Held,
     /// Frames posted for transmission that the kernel had completed, or taken before the driver gave up its buffers.
     completed: usize,
     /// Frames posted for transmission that it never took.
@@ -46,19 +47,21 @@ impl XdpPort {
             self.abandon();
             return Closed::default();
         }
-        let mut freed = 0;
+        let mut filled = self.umem.nothing_held();
         if let Some(queues) = self.queues.take().or_else(|| self.stopped.take()) {
             let released = self.release(queues, PATIENCE);
-            freed += released.freed;
+            filled = released.filled;
             self.counters.completed.add(released.completed as u64 + released.unsent);
             self.counters.tx_lost.add(released.unsent);
         } else if let Presence::Gone(_) = self.presence {
             // Counted as if `complete` had given them back.
             self.counters.completed.add(self.sent.count() as u64);
         }
-        freed += free_all(from_fn(|| self.sent.claim_any()));
+        let mut sent = std::mem::replace(&mut self.sent, self.umem.nothing_held());
         self.presence = Presence::Here;
         self.down.get_or_insert_with(|| "closed".into());
+        // Last: to free a frame may run the caller's code, which may panic.
+        let freed = free_all(from_fn(|| filled.claim_any()).chain(from_fn(|| sent.claim_any())));
         Closed { freed, stranded: std::mem::take(&mut self.stranded) }
     }
 
@@ -74,8 +77,8 @@ impl XdpPort {
         0
     }
 
-    /// Takes the socket and the program away. Frames posted for reception are freed. Frames posted for transmission
-    /// that belong to the process again stay in `sent`. Frames that the kernel may still use are stranded.
+    /// Takes the socket and the program away. Frames posted for transmission that belong to the process again stay in
+    /// `sent`. Frames that the kernel may still use are stranded.
     ///
     /// Packets that were received and not taken are lost, and counted.
     pub(super) fn release(&mut self, mut queues: Queues, patience: Duration) -> Released {
@@ -88,10 +91,10 @@ impl XdpPort {
         if let Some(binding) = self.binding.take() {
             self.umem.unbind(self.queue, binding, queues);
         }
-        let (mut freed, mut unsent) = (0, 0);
+        let (mut filled, mut unsent) = (self.umem.nothing_held(), 0);
         let given_up = self.zero_copy && self.is_given_up(patience);
         if !self.zero_copy || given_up {
-            freed = free_all(from_fn(|| self.filled.claim_any()));
+            std::mem::swap(&mut filled, &mut self.filled);
             // A packet of which the kernel has taken a part is stranded.
             let sent = &mut self.sent;
             let mut claim = |addr| sent.claim(addr, 0).or_else(|| sent.claim_part(addr).flatten());
@@ -113,7 +116,7 @@ impl XdpPort {
         }
         self.filled = self.umem.nothing_held();
         self.sent = ours;
-        Released { freed, completed, unsent }
+        Released { filled, completed, unsent }
     }
 
     /// Returns whether the device uses none of the frames that it had in zero-copy mode, which is asked for that long.
@@ -150,13 +153,17 @@ impl XdpPort {
     }
 }
 
-/// Counts the frames back and drops them. Returns their number.
+/// Counts the frames back and frees them, all of them also if the caller's code panics meanwhile. Returns their number.
 pub(super) fn free_all(frames: impl Iterator<Item = Frame>) -> usize {
-    let freed = |frame: &Frame| {
-        Place::Posted.leave(None, slice::from_ref(frame));
-        Place::Posted.take_back(None, slice::from_ref(frame));
-    };
-    frames.inspect(freed).count()
+    let (mut steps, mut freed) = (Steps::new(), 0);
+    for frame in frames {
+        Place::Posted.leave(None, slice::from_ref(&frame));
+        Place::Posted.take_back(None, slice::from_ref(&frame));
+        steps.run(|| drop(frame));
+        freed += 1;
+    }
+    steps.end();
+    freed
 }
 
 impl Drop for XdpPort {

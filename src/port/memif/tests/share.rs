@@ -82,7 +82,7 @@ fn the_emptiest_queue_gets_the_next_frames_and_the_fullest_none() {
         ([16, 16, 15, 16], 64, [16; 4]),
     ] {
         for (pair, n) in server.port.pairs.iter_mut().zip(posted) {
-            pair.filled.clear();
+            drop(pair.filled.split_off(0));
             if n == 0 {
                 continue;
             }
