@@ -14,7 +14,6 @@ use netmem::wire::ethernet;
 use netmem::wire::offload::Offload;
 use netmem::wire::segment::Segments;
 use std::error::Error;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -161,8 +160,7 @@ impl Decide for Router {
         for mut frame in dropped.drain() {
             // The frame becomes another packet. Clearing its offload request always succeeds.
             let _ = frame.set_offload(Offload::default());
-            let said =
-                say(&mut frame, (message, from.port, fib), |source| self.limiter.take(message, source, now));
+            let said = say(&mut frame, (message, from.port, fib), (&mut self.limiter, now));
             match said {
                 Some(Ok(_)) => IcmpCounters::count_sent(&self.icmp, message),
                 Some(Err(why)) => IcmpCounters::count_suppressed(&self.icmp, why),
@@ -338,16 +336,18 @@ enum Returns {
     OnLink,
 }
 
-/// Turns the frame of a packet into an ICMP error about the packet, if an error may be sent and `limit` allows one
-/// to its source. Returns None if this packet has no such error.
+/// Turns the frame of a packet into an ICMP error about the packet, if an error may be sent and the limiter has a token
+/// for its source. Returns None if this packet has no such error.
 fn say(
     frame: &mut Frame,
     (message, from, fib): (Message, u8, &Fib),
-    limit: impl FnOnce(IpAddr) -> Result<(), Suppression>,
+    (limiter, now): (&mut Limiter, u64),
 ) -> Option<Result<Returns, Suppression>> {
-    let error = IcmpError::about(frame.data(), message, from, fib)?;
+    // An error that has no path back takes no token.
+    let allowed = |source| limiter.allows(message, source, now);
+    let error = IcmpError::about_if(allowed, frame.data(), message, from, fib)?;
     Some(error.and_then(|error| {
-        limit(error.to())?;
+        limiter.take(message, error.to(), now)?;
         error.write(frame)?;
         Ok(if error.stays_on_link() { Returns::OnLink } else { Returns::Routed })
     }))

@@ -49,8 +49,9 @@ pub struct RouterArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_burst: Option<u32>,
 
-    /// Sustained rate of ICMP errors to one source (an IPv4 address, an IPv6 /64) per worker, a second, for --mode ip: 1 to
-    /// 1000000; 0 sends none [default: 100]
+    /// Sustained rate of ICMP errors to one source (an IPv4 address, an IPv6 /64; for messages that a packet is too big an
+    /// IPv6 address, and 10 times as many for its /64) per worker, a second, for --mode ip: 1 to 1000000; 0 sends none
+    /// [default: 100]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_source_rate: Option<u32>,
 

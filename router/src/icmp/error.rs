@@ -59,16 +59,29 @@ impl IcmpError {
         from: u8,
         fib: &Fib,
     ) -> Option<Result<IcmpError, Suppression>> {
+        IcmpError::about_if(|_| Ok(()), frame, message, from, fib)
+    }
+
+    /// As [`IcmpError::about`], if `allowed` allows an error to the packet's source. It is asked before the path back is
+    /// looked for, which costs more than anything else here.
+    pub(crate) fn about_if(
+        allowed: impl FnOnce(IpAddr) -> Result<(), Suppression>,
+        frame: &[u8],
+        message: Message,
+        from: u8,
+        fib: &Fib,
+    ) -> Option<Result<IcmpError, Suppression>> {
         let (header, packet) = Ethernet::parse(frame).ok()?;
         let link = fib.interfaces.get(usize::from(from))?.mac;
         match header.ethertype() {
-            ethernet::IPV4 => IcmpError::about_v4(frame, packet, message, (from, link), fib),
-            ethernet::IPV6 => IcmpError::about_v6(frame, packet, message, (from, link), fib),
+            ethernet::IPV4 => IcmpError::about_v4(allowed, frame, packet, message, (from, link), fib),
+            ethernet::IPV6 => IcmpError::about_v6(allowed, frame, packet, message, (from, link), fib),
             _ => None,
         }
     }
 
     fn about_v4(
+        allowed: impl FnOnce(IpAddr) -> Result<(), Suppression>,
         frame: &[u8],
         packet: &[u8],
         message: Message,
@@ -76,14 +89,17 @@ impl IcmpError {
         fib: &Fib,
     ) -> Option<Result<IcmpError, Suppression>> {
         let (says, (header, payload)) = (message.v4()?, Ipv4::parse(packet).ok()?);
-        let rest = match message {
-            Message::TooBig => mtu(frame, header.dst().into(), fib),
-            // The pointer to the wrong byte is in the first eight bits.
+        // The pointer to the wrong byte is in the first eight bits.
+        let pointer = match message {
             Message::ParameterProblem => u32::from(options::requested(packet).err()?.at) << 24,
             _ => 0,
         };
-        Some(may_be_answered(header, payload).and_then(|()| {
-            let Back { own, most } = back(header.src().into(), from, fib)?;
+        let to = IpAddr::from(header.src());
+        let allowed = may_be_answered(header, payload).and_then(|()| allowed(to));
+        Some(allowed.and_then(|()| {
+            let rest =
+                if message == Message::TooBig { mtu(frame, header.dst().into(), fib) } else { pointer };
+            let Back { own, most } = back(to, from, fib)?;
             let IpAddr::V4(own) = own else { return Err(Suppression::NoAddress) };
             let room = LONGEST_V4.min(most).saturating_sub(ipv4::HEADER_LEN + icmp::HEADER_LEN);
             let between = Between::V4 { own, to: header.src(), tos: header.tos };
@@ -93,6 +109,7 @@ impl IcmpError {
     }
 
     fn about_v6(
+        allowed: impl FnOnce(IpAddr) -> Result<(), Suppression>,
         frame: &[u8],
         packet: &[u8],
         message: Message,
@@ -100,12 +117,13 @@ impl IcmpError {
         fib: &Fib,
     ) -> Option<Result<IcmpError, Suppression>> {
         let (says, header) = (message.v6()?, Ipv6::parse(packet).ok()?);
-        // Every IPv6 link carries at least 1280 bytes (RFC 8200 §5).
-        let least = LONGEST_V6 as u32;
-        let rest =
-            if message == Message::TooBig { mtu(frame, header.dst().into(), fib).max(least) } else { 0 };
-        Some(may_be_answered_v6(header, packet, message).and_then(|()| {
-            let to = header.src();
+        let to = header.src();
+        let allowed = may_be_answered_v6(header, packet, message).and_then(|()| allowed(to.into()));
+        Some(allowed.and_then(|()| {
+            // Every IPv6 link carries at least 1280 bytes (RFC 8200 §5).
+            let least = LONGEST_V6 as u32;
+            let rest =
+                if message == Message::TooBig { mtu(frame, header.dst().into(), fib).max(least) } else { 0 };
             let (Back { own, most }, station) = if to.is_unicast_link_local() {
                 let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
                 let sender = sender.filter(|sender| !sender.is_group()).ok_or(Suppression::SourceNotAHost)?;

@@ -22,6 +22,9 @@ const NETWORK: u32 = 64;
 /// How many times as many messages that a packet is too big as other errors all sources together may get. Each such message
 /// answers a packet that is longer than itself.
 const TOO_BIG: u32 = 20;
+/// How many hosts of an IPv6 network may get their full share of these messages at once. The network is a link, so one of
+/// its hosts must not use up the messages of all others, which depend on them to reach the destination at all.
+const HOSTS: u32 = 10;
 
 /// Limits of how many ICMP errors a worker may send. They apply once to the messages that a packet is too big, and once
 /// to all other errors together. Of the messages that a packet is too big, 20 times as many as `rate` and `burst` may be
@@ -33,14 +36,15 @@ pub struct IcmpLimit {
     /// Errors in a burst after a time without errors, from 1.
     pub burst: u32,
     /// Errors a second to one source. A source is an IPv4 address or an IPv6 /64. With this limit, one source that
-    /// causes errors without end does not use up the errors of all other sources.
+    /// causes errors without end does not use up the errors of all other sources. For messages that a packet is too big,
+    /// each IPv6 address is a source, and all addresses of a /64 together get 10 times as many.
     pub source_rate: u32,
     /// Errors in a burst to one source.
     pub source_burst: u32,
 }
 
 impl Default for IcmpLimit {
-    /// 1000 errors a second and 50 in a burst, as a Linux host allows itself. Of these, 120 a second to one source.
+    /// 1000 errors a second and 50 in a burst, as a Linux host allows itself. Of these, 100 a second and 20 in a burst to one source.
     fn default() -> IcmpLimit {
         IcmpLimit { rate: 1000, burst: 50, source_rate: 100, source_burst: 20 }
     }
@@ -115,33 +119,56 @@ impl Bucket {
     }
 }
 
+/// The buckets of a source, by their indices: its own, and that of its network where hosts have buckets of their own.
+#[derive(Debug, Clone, Copy)]
+struct Keys {
+    source: usize,
+    network: Option<usize>,
+}
+
 /// Buckets for some of the errors.
 #[derive(Debug)]
 struct Buckets {
     all: Bucket,
     sources: Box<[Bucket]>,
+    networks: Box<[Bucket]>,
 }
 
 impl Buckets {
     /// Makes full buckets.
     fn new() -> Buckets {
-        Buckets { all: Bucket::default(), sources: vec![Bucket::default(); SOURCES].into() }
+        let full = || vec![Bucket::default(); SOURCES].into();
+        Buckets { all: Bucket::default(), sources: full(), networks: full() }
     }
 
-    /// Takes a token for an error to the source whose hash this is.
-    fn take(&mut self, hash: u64, limit: IcmpLimit, now: u64) -> Result<(), Suppression> {
-        let of_all = self.all.fill(limit.rate, limit.burst, now);
-        let own = &mut self.sources[hash as usize % SOURCES];
-        let of_source = own.fill(limit.source_rate, limit.source_burst, now);
-        match (of_all, of_source) {
+    /// Fills the buckets of a source up to the time `now`.
+    ///
+    /// # Errors
+    /// The reason why an error to it has no token.
+    fn fill(&mut self, keys: Keys, limit: IcmpLimit, now: u64) -> Result<(), Suppression> {
+        let IcmpLimit { rate, burst, source_rate, source_burst } = limit;
+        let of_all = self.all.fill(rate, burst, now);
+        let of_source = self.sources[keys.source].fill(source_rate, source_burst, now);
+        let of_network = keys.network.is_none_or(|network| {
+            let (rate, burst) = (source_rate.saturating_mul(HOSTS), source_burst.saturating_mul(HOSTS));
+            self.networks[network].fill(rate, burst, now)
+        });
+        match (of_all, of_source && of_network) {
             (false, _) => Err(Suppression::Limited),
             (true, false) => Err(Suppression::LimitedSource),
-            (true, true) => {
-                self.all.level -= TOKEN;
-                own.level -= TOKEN;
-                Ok(())
-            }
+            (true, true) => Ok(()),
         }
+    }
+
+    /// Takes a token for an error to a source.
+    fn take(&mut self, keys: Keys, limit: IcmpLimit, now: u64) -> Result<(), Suppression> {
+        self.fill(keys, limit, now)?;
+        self.all.level -= TOKEN;
+        self.sources[keys.source].level -= TOKEN;
+        if let Some(network) = keys.network {
+            self.networks[network].level -= TOKEN;
+        }
+        Ok(())
     }
 }
 
@@ -169,30 +196,56 @@ impl Limiter {
         self.control.clone()
     }
 
-    /// Takes a token for this error to `source` at the time `now` (nanoseconds of the monotonic clock).
+    /// Returns whether there is a token for this error to `source` at the time `now` (nanoseconds of the monotonic
+    /// clock). Takes none.
     ///
     /// # Errors
-    /// The reason why there is no token. No token is taken then.
+    /// The reason why there is no token.
+    pub(crate) fn allows(&mut self, message: Message, source: IpAddr, now: u64) -> Result<(), Suppression> {
+        let (buckets, keys, limit) = self.buckets(message, source);
+        buckets.fill(keys, limit, now)
+    }
+
+    /// Takes a token for this error to `source` at the time `now`.
+    ///
+    /// # Errors
+    /// As [`Limiter::allows`]. No token is taken then.
     pub(crate) fn take(&mut self, message: Message, source: IpAddr, now: u64) -> Result<(), Suppression> {
+        let (buckets, keys, limit) = self.buckets(message, source);
+        buckets.take(keys, limit, now)
+    }
+
+    /// Returns the buckets of this kind of error, the keys of the source in them, and their limit.
+    fn buckets(&mut self, message: Message, source: IpAddr) -> (&mut Buckets, Keys, IcmpLimit) {
         let mut limit = self.control.get();
-        let buckets = match message {
+        let key = |bits: u128| self.hash.hash_one(bits) as usize % SOURCES;
+        let network = network(source);
+        match message {
             Message::TooBig => {
                 limit.rate = limit.rate.saturating_mul(TOO_BIG);
                 limit.burst = limit.burst.saturating_mul(TOO_BIG);
-                &mut self.too_big
+                let own = bits(source);
+                let network = (own != network).then(|| key(network));
+                (&mut self.too_big, Keys { source: key(own), network }, limit)
             }
-            _ => &mut self.others,
-        };
-        buckets.take(self.hash.hash_one(network(source)), limit, now)
+            _ => (&mut self.others, Keys { source: key(network), network: None }, limit),
+        }
     }
 }
 
-/// Returns the key of a source's bucket: its IPv4 address, its IPv6 network, or its link-local IPv6 address.
-fn network(source: IpAddr) -> u128 {
+/// Returns the bits of an address of either family.
+fn bits(source: IpAddr) -> u128 {
     match source {
         IpAddr::V4(source) => source.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(source) if source.is_unicast_link_local() => source.to_bits(),
-        IpAddr::V6(source) => source.to_bits() >> NETWORK << NETWORK,
+        IpAddr::V6(source) => source.to_bits(),
+    }
+}
+
+/// Returns what names the network of a source: its IPv4 address, its IPv6 network, or its link-local IPv6 address.
+fn network(source: IpAddr) -> u128 {
+    match source {
+        IpAddr::V6(global) if !global.is_unicast_link_local() => bits(source) >> NETWORK << NETWORK,
+        _ => bits(source),
     }
 }
 
@@ -274,6 +327,32 @@ mod tests {
         // sources has its own.
         let others = ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"];
         assert!(others.iter().any(|other| taken_by(&mut limiter, other, 20, TOKEN / 10) == 20));
+    }
+
+    /// Seen: a host that sent too long packets left no message to the other hosts of its link.
+    #[test]
+    fn an_ipv6_host_that_floods_too_long_packets_leaves_too_big_messages_to_its_neighbours() {
+        let mut limiter = Limiter::new(IcmpLimit::default());
+        let mut taken =
+            |host: u32, n| taken_for(&mut limiter, Message::TooBig, &format!("2001:db8::{host:x}"), n, TOKEN);
+        assert_eq!(taken(1, 20_000), 20);
+        // Each has a bucket of its own, except a few in a thousand.
+        assert!((2..=6).filter(|host| taken(*host, 20) == 20).count() >= 3);
+        // A host that makes up sources gets what ten hosts get.
+        let all: usize = (7..1000).map(|host| taken(host, 20)).sum();
+        assert!(all <= 9 * 20, "{all}");
+        assert_eq!(taken_for(&mut limiter, Message::TooBig, "2001:db8:0:1::1", 20, TOKEN), 20);
+    }
+
+    #[test]
+    fn to_ask_for_a_token_takes_none() {
+        let mut limiter = Limiter::new(IcmpLimit::in_all(1, 1));
+        let source = "10.0.0.1".parse().unwrap();
+        let mut both = |now| {
+            let asked = [(); 3].map(|()| limiter.allows(Message::TimeExceeded, source, now).is_ok());
+            (asked, limiter.take(Message::TimeExceeded, source, now).is_ok())
+        };
+        assert_eq!([0, 0, TOKEN].map(&mut both), [([true; 3], true), ([false; 3], false), ([true; 3], true)]);
     }
 
     /// Seen: packets with TTL 1 and the source of a host used up the errors to it, and it learned no path MTU.

@@ -1,8 +1,8 @@
 //! ICMP errors about packets that the router does not forward. COLD.
 //!
 //! ```text
-//!   drop, for a reason with a Message ─► IcmpError::about ─► Limiter::take ─► IcmpError::write ─► forward like a received frame,
-//!                                          └ no: Suppression   └ no: Suppression                   or straight to a link-local sender
+//!   drop, for a reason with a Message ─► IcmpError::about_if ─► Limiter::take ─► IcmpError::write ─► forward like a received frame,
+//!                                          └ no: Suppression      └ no: Suppression                   or straight to a link-local sender
 //! ```
 //! The dropped frame itself becomes the error. The router alone owns the frame, and the frame has room for the
 //! error. So an error needs no memory, and none is lost when memory runs out. The frame is freed like any other
