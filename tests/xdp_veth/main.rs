@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod absence;
+mod close;
 mod forked;
 mod health;
 mod lookup;
@@ -13,7 +14,7 @@ mod punt;
 mod refusals;
 mod take;
 
-use netmem::page::{BackingPreference, Memory, MemoryConfig, Watermarks};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::port::xdp::{
     RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModePreference, XdpPort, ZeroCopy,
@@ -24,7 +25,6 @@ use netns::{Wire, again, in_namespace, ip, veth};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -388,78 +388,6 @@ fn two_queues_of_one_interface_share_one_program() {
         assert_eq!(program_on("a0"), None);
         drop(received);
         assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
-    });
-}
-
-#[test]
-fn frames_in_all_four_rings_return_to_their_pool_when_the_port_is_closed() {
-    in_namespace("frames_in_all_four_rings_return_to_their_pool_when_the_port_is_closed", || {
-        for down in [false, true] {
-            veth("a0", "a1", 1);
-            let mut here = bench(256);
-            let mut port = here.open("a0").unwrap();
-            let Bench { mut w, pool, .. } = here;
-            let wire = Wire::open("a1");
-            for n in 0..8 {
-                wire.send(&ethernet(n));
-            }
-            // Some sent and not fetched from COMPLETION, some not even sent.
-            for _ in 0..2 {
-                let mut frames = Batch::new();
-                for n in 0..8 {
-                    let mut frame = pool.alloc(&mut w).unwrap();
-                    frame.put(60).unwrap();
-                    frame.data_mut().copy_from_slice(&ethernet(n));
-                    frames.push(frame).unwrap();
-                }
-                assert_eq!(port.tx(&mut w, &mut frames), 8);
-                if port.tx_posted() == 8 {
-                    port.kick();
-                }
-            }
-            if down {
-                ip("link set dev a0 down");
-            }
-            let ledger = pool.ledger();
-            assert!(ledger.balanced() && ledger.posted == 64 + 16, "{ledger:?}");
-            let closed = port.close();
-            assert_eq!((closed.freed, closed.stranded), (64 + 16, 0));
-            assert_eq!(port.close().freed, 0);
-            assert_eq!(port.state(), PortState::Down("closed".into()));
-            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
-            ip("link del dev a0");
-        }
-    });
-}
-
-/// Found in a review: frames behind the one whose free ran the caller's code stayed posted, and frames that the kernel
-/// could still send were free.
-#[test]
-fn a_close_in_which_the_callers_code_panics_frees_all_frames_that_are_ours() {
-    in_namespace("a_close_in_which_the_callers_code_panics_frees_all_frames_that_are_ours", || {
-        veth("a0", "a1", 1);
-        let mut here = bench(256);
-        let only = PoolConfig { frames: 1, ..PoolConfig::default() };
-        let closing = Pool::new(&here.memory, &mut here.w, &only).unwrap();
-        let mut port = XdpPort::open(&here.umem, &mut here.w, &closing, "a0", 0, &small()).unwrap();
-        let mut frames = Batch::new();
-        closing.alloc_burst(&mut here.w, &mut frames, 1);
-        here.pool.alloc_burst(&mut here.w, &mut frames, 40);
-        assert_eq!(port.fill(&mut here.w, &mut frames), 41);
-        here.pool.alloc_burst(&mut here.w, &mut frames, 8);
-        frames.iter_mut().for_each(|frame| drop(frame.put(60)));
-        assert_eq!(port.tx(&mut here.w, &mut frames), 8);
-        assert_eq!((closing.ledger().posted, here.pool.ledger().posted), (1, 48));
-        closing.close();
-        // The end of pressure, which the closed pool's last frame brings about, runs a callback.
-        let mark = here.memory.stats().free as usize + 1;
-        here.memory.set_watermarks(Watermarks { min: 0, low: mark, high: mark }).unwrap();
-        here.memory.on_pressure(|_, pressure| assert!(pressure.begins, "pressure ends"));
-        assert!(catch_unwind(AssertUnwindSafe(|| port.close())).is_err());
-        assert_eq!((port.close().freed, port.state()), (0, PortState::Down("closed".into())));
-        assert_eq!(port.counters().completed.get(), 8);
-        drop(port);
-        assert!(here.pool.ledger().all_freed(), "{:?}", here.pool.ledger());
     });
 }
 

@@ -242,9 +242,8 @@ fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
 #[test]
 fn frames_for_a_port_that_the_transmitting_worker_lacks_are_dropped() {
     let mesh = mesh(2, "hash=1", RecordedQueue::Received);
-    let decision = |worker| -> Box<dyn Decide> {
-        if worker == 1 { Box::new(CrossConnect) } else { Box::new(DropAll) }
-    };
+    let decision =
+        |worker| -> Box<dyn Decide> { if worker == 1 { Box::new(CrossConnect) } else { Box::new(DropAll) } };
     let mut team = team_each_with(|worker| 1 + worker, decision, &mesh, 64);
     team.begin();
     assert_eq!(team.deliver(50), 50);
