@@ -351,8 +351,8 @@ extern "C" {
 const char *netmem_version(void);
 
 /* Returns one line of text about the last failed call of the calling thread, or "" if no call has failed.
- * The text is valid until the next call of this thread fails. netmem_alloc and netmem_raw_alloc fail in this
- * sense if they allocate less than they were asked for, because their pool is empty.
+ * The text is valid until the next call of this thread fails. Calls that allocate fail in this sense if they
+ * allocate less than they were asked for, because a pool is empty (ENOBUFS) or a memory is (ENOMEM).
  * In a child of fork(2) it is the reason why calls are refused there.
  * If a call refused several handles, the text and the errno are those of the first of them. */
 const char *netmem_last_error(void);

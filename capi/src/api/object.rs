@@ -6,7 +6,7 @@ use super::transfer::pass_on;
 use super::types::{netmem_cache, netmem_object, netmem_sizes, netmem_worker};
 use super::worker::out;
 use crate::errno::ENOMEM;
-use crate::failure::{Failure, first_of};
+use crate::failure::{Failure, first_of, short};
 use crate::misuse::{Kind, OBJECT, refused};
 use crate::objects::{self, Claim, Uses, What};
 use crate::opened::Known;
@@ -54,6 +54,9 @@ pub unsafe extern "C" fn netmem_object_alloc_at(
         if came < places.len() {
             break;
         }
+    }
+    if got < objects.len() {
+        short(ENOMEM, c"netmem_object_alloc: the memory has no more");
     }
     *held += got as u64;
     note_given(&objects[..got], cache.word, site);

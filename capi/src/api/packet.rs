@@ -6,8 +6,8 @@ use super::pool::find;
 use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_pool, netmem_worker};
 use super::worker::out;
-use crate::errno::EBUSY;
-use crate::failure::{Failure, first_of};
+use crate::errno::{EBUSY, ENOBUFS, ENOMEM};
+use crate::failure::{Failure, first_of, short};
 use crate::misuse::{FRAME, Kind, PACKET, refused};
 use crate::objects::{self, Uses, What};
 use crate::opened::Known;
@@ -59,6 +59,9 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
         }
         places => alloc((heads_of, heads.word), (pool_of, worker), (uses, tag), packets, places),
     };
+    if got < places.len() {
+        short(ENOBUFS, c"netmem_packet_alloc: the pool has no more free frames, or the memory has none for heads");
+    }
     *held += got as u64;
     note_given(&places[..got], pool.word, site);
     got as c_int
@@ -169,6 +172,7 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
         }
         made += came;
         if came < burst.len() {
+            short(ENOMEM, c"netmem_packet_from_frames: the memory has no more for heads");
             break;
         }
     }

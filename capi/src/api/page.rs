@@ -4,7 +4,8 @@ use super::burst::words;
 use super::transfer::pass_on;
 use super::types::{netmem_page, netmem_worker};
 use super::worker::out;
-use crate::failure::{Failure, first_of};
+use crate::errno::ENOMEM;
+use crate::failure::{Failure, first_of, short};
 use crate::misuse::{Kind, PAGE, refused};
 use crate::objects::{self, Claim, What};
 use crate::sites::{self, Site};
@@ -55,6 +56,9 @@ pub unsafe extern "C" fn netmem_page_alloc_at(
         if came < places.len() {
             break;
         }
+    }
+    if got < pages.len() {
+        short(ENOMEM, c"netmem_page_alloc: the memory has no more blocks of this order");
     }
     inside.held += got as u64;
     if sites::is_on() {

@@ -9,6 +9,8 @@ use super::types::{
 };
 use super::worker::{cold, out};
 use crate::answer::answer;
+use crate::errno::ENOBUFS;
+use crate::failure::short;
 use crate::misuse::{Kind, PACKET, refused};
 use crate::objects::Uses;
 use crate::packets;
@@ -111,6 +113,9 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
         }
         places => alloc(from, (heads_of, worker), (uses, tag), packets, places),
     };
+    if got < places.len() {
+        short(ENOBUFS, c"netmem_ready_alloc: the pool has no more free frames, or the memory has none for heads");
+    }
     *held += got as u64;
     note_given(&places[..got], from.pool, site);
     got as c_int

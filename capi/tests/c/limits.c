@@ -217,6 +217,8 @@ static void last_errno(void)
     CHECK(netmem_page_alloc(worker, 11, &page, 1) == -EINVAL && netmem_last_errno() == EINVAL && text_has("order 11"));
     CHECK(netmem_alloc(worker, pool, &frame, 1) == 0 && netmem_last_errno() == ENOBUFS);
     CHECK(netmem_page_alloc(worker, 11, &page, 1) == -EINVAL);
+    CHECK(netmem_packet_alloc(worker, heads, pool, &packet, 1) == 0 && netmem_last_errno() == ENOBUFS && text_has("netmem_packet_alloc"));
+    CHECK(netmem_page_alloc(worker, 11, &page, 1) == -EINVAL);
     CHECK(netmem_raw_alloc(worker, pool, &raw, 1) == 0 && netmem_last_errno() == ENOBUFS && text_has("netmem_raw_alloc"));
     CHECK(netmem_free(worker, many, (uint32_t)n) == 0);
     CHECK(netmem_sizes_open(worker, NULL, &sizes) == 0);
@@ -226,6 +228,25 @@ static void last_errno(void)
     memset(&config, 0, sizeof config);
     config.workers = 65;
     CHECK(netmem_memory_open(&config, &second) == -EINVAL && text_has("65 workers: give 1 to 64"));
+}
+
+/* What a memory that is used up says: objects and blocks of pages are fewer, and there is a line. */
+static void a_memory_used_up(void)
+{
+    static netmem_page pages[5000];
+    static netmem_object objects[5000];
+    netmem_cache_config config;
+    netmem_cache cache;
+    memset(&config, 0, sizeof config);
+    config.size = 2048;
+    config.no_merge = 1;
+    CHECK(netmem_cache_open(worker, &config, &cache) == 0);
+    int n = netmem_page_alloc(worker, 0, pages, 5000);
+    CHECK(n > 0 && n < 5000 && netmem_last_errno() == ENOMEM && text_has("netmem_page_alloc: the memory has no more"));
+    int m = netmem_object_alloc(worker, cache, objects, 5000);
+    CHECK(m >= 0 && m < 5000 && netmem_last_errno() == ENOMEM && text_has("netmem_object_alloc: the memory has no more"));
+    CHECK(netmem_object_free(worker, objects, (uint32_t)m) == 0 && netmem_page_free(worker, pages, (uint32_t)n) == 0);
+    CHECK(netmem_cache_close(cache) == 0);
 }
 
 static void no_merge(void)
@@ -285,7 +306,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
                {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
-               {"merge", no_merge}, {"detached", lost_detached}};
+               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}};
     CHECK(argc == 2 && netmem_last_errno() == 0 && netmem_set_policy(NETMEM_COUNT) == 0);
     open_heads();
     for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)

@@ -54,6 +54,12 @@ fn calls_that_return_null_or_less_than_asked_for_say_why() {
     holds("errno");
 }
 
+/// Seen: objects, pages and packets were fewer than asked for, and no line said why.
+#[test]
+fn a_memory_that_is_used_up_says_so_for_objects_and_pages() {
+    holds("used up");
+}
+
 /// Seen: a cache had the counts of another.
 #[test]
 fn caches_with_no_merge_have_counters_of_their_own() {
