@@ -57,9 +57,11 @@ ALL_PROGRAM = ("bad_input", "control", "forward", "memif", "metrics", "ports", "
 
 
 def models(root):
-    """The filters of the models, as .ci/run has them."""
-    line = re.search(r"--lib -- (ring::tests[^|]*?) 2>&1", (root / ".ci/run").read_text())
-    return tuple(line.group(1).split())
+    """The filters of the models, as .ci/interleavings has them."""
+    found = re.search(r"^models=\(([^)]*)\)", (root / ".ci/interleavings").read_text(), re.MULTILINE)
+    if not found:
+        raise SystemExit("seed-mistakes: .ci/interleavings has no list models=(...)")
+    return tuple(found.group(1).split())
 
 
 def program(names):
@@ -71,7 +73,7 @@ def tests_for(mistake, filters):
     parts = mistake.path.removesuffix(".rs").split("/")
     if parts[0] == "cli":
         place = parts[2]
-        yield Tests((*CLI, "--bin", "netmem"))
+        yield Tests((*CLI, "--lib"))
         if place in PROGRAM:
             yield program(PROGRAM[place])
         yield program(ALL_PROGRAM)
@@ -149,7 +151,8 @@ class Tree:
         env["NETMEM_MISTAKE"] = str(switches.number(mistake) if mistake else 0)
         env["TMPDIR"] = str(self.scratch / env["NETMEM_MISTAKE"])
         if tests.loom:
-            env.update(RUSTFLAGS="--cfg loom", LOOM_MAX_PREEMPTIONS="3")
+            # As in .ci/interleavings.
+            env.update(RUSTFLAGS="--cfg loom", LOOM_MAX_PREEMPTIONS="3", CARGO_PROFILE_DEV_LTO="false")
         return env
 
     def cargo(self, verb, tests, *more):
@@ -166,7 +169,7 @@ class Tree:
         """Those of these mistakes, all of which are in the tree, that do not compile, as far as one look says."""
         checks = [Tests(LIB)]
         if not all(mistake.path.startswith("src/") for mistake in chosen):
-            checks.append(Tests((*CLI, "--bin", "netmem")))
+            checks.append(Tests((*CLI, "--lib")))
         for tests in checks:
             succeeded, messages = self.cargo("check", tests)
             if succeeded:
@@ -201,6 +204,9 @@ class Tree:
                                if m.get("executable") and m["profile"]["test"]]
         if tests not in self.fine:
             for program, folder in self.built[key]:
+                listed = subprocess.check_output([program, *tests.only, "--list"], cwd=folder, env=self.environment(tests), text=True)
+                if ": test" not in listed:
+                    raise SystemExit(f"seed-mistakes: {tests.name()}: no test has such a name")
                 result, names = self.run(program, folder, tests, None)
                 if result != "passed":
                     raise SystemExit(f"seed-mistakes: without any mistake: {tests.name()}: {result}: {' '.join(names)}")

@@ -77,12 +77,19 @@ fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
 fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
     let folder = Folder::new("life");
     let manager = UnixDatagram::bind(folder.path("manager")).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let (_reader, name) = terminal();
     let mut child = traced(&folder, &name, "--watchdog 0");
     let begun = Instant::now();
+    let hear = |patience| {
+        manager.set_read_timeout(Some(patience)).unwrap();
+        let mut said = [0; 256];
+        manager.recv(&mut said).map(|n| String::from_utf8_lossy(&said[..n]).into_owned())
+    };
+    for sign in ["READY=1", "WATCHDOG=1"] {
+        while !hear(PATIENCE).expect(sign).contains(sign) {}
+    }
     // The terminal is full in the end. From then on nothing comes.
-    while manager.recv(&mut [0; 256]).is_ok() {
+    while hear(Duration::from_secs(3)).is_ok() {
         assert!(begun.elapsed() < PATIENCE, "signs of life without an end");
     }
     assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
