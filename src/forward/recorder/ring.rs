@@ -236,12 +236,13 @@ impl Ring {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
+    use crate::ring::tests::model;
     use loom::sync::Arc;
     use loom::thread;
 
     #[test]
     fn what_is_read_is_one_packet_however_the_writer_goes_on() {
-        loom::model(|| {
+        model(|| {
             let ring = Arc::new(Ring::new(1));
             ring.note((7, 7), 7, NonZeroU32::new(7), &[7; 8]);
             let writer = {
