@@ -5,7 +5,7 @@ use super::greet::greet;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::set_up::memory_bytes;
-use crate::args::{FrameSize, ModeArg};
+use crate::args::{FrameSize, ModeArg, RoutesArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem_doctor::{Device, Finding, Host, Wanted, WantedPort, XdpPlace};
@@ -23,6 +23,7 @@ pub fn of_plan(plan: &Plan) -> Wanted {
         packets_alone: are_alone(specs, &setup),
         forwards: !matches!(plan.mode, ModeArg::Drop | ModeArg::Pass),
         routes: plan.mode == ModeArg::Ip,
+        kernel_routes: matches!(plan.source, Source::Ports { from: RoutesArg::Kernel, .. }),
         ..of_workers(plan.workers, memory_bytes(plan), plan.frame_size)
     }
 }
@@ -46,6 +47,7 @@ pub fn of_ports(specs: &[PortSpec]) -> Wanted {
         packets_alone: are_alone(specs, &setup),
         forwards: true,
         routes: true,
+        kernel_routes: true,
         ..of_workers(1, 4 * specs.len() * RING * frame_size.bytes(), frame_size)
     }
 }
