@@ -7,6 +7,7 @@ mod tests;
 
 use crate::change::{Change, ChangeError};
 use lock::Lock;
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -34,6 +35,12 @@ pub enum JournalError {
         path: PathBuf,
         /// The kernel's error.
         error: io::Error,
+    },
+    /// The file is a symbolic link. Nothing was done.
+    #[error("journal {path}: it is a symbolic link, which is not followed: remove it, or give another file")]
+    Link {
+        /// The link.
+        path: PathBuf,
     },
     /// Another process makes or undoes changes of this journal, or will undo them. Nothing was done.
     #[error(
@@ -197,10 +204,8 @@ impl Journal {
     /// # Errors
     /// As [`Journal::undo`].
     pub fn changes(&self) -> Result<Vec<Change>, JournalError> {
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(self.failed(error)),
+        let Some(mut file) = lock::open(&self.path).map_err(|error| self.failed(error))? else {
+            return Ok(Vec::new());
         };
         let state = file.metadata().map_err(|error| self.failed(error))?;
         if state.uid() != rustix::process::geteuid().as_raw() || state.mode() & 0o022 != 0 {
@@ -275,7 +280,11 @@ impl Journal {
     }
 
     fn failed(&self, error: io::Error) -> JournalError {
-        JournalError::File { path: self.path.clone(), error }
+        let path = self.path.clone();
+        match error.raw_os_error() {
+            Some(errno) if errno == Errno::LOOP.raw_os_error() => JournalError::Link { path },
+            _ => JournalError::File { path, error },
+        }
     }
 }
 
