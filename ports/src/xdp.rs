@@ -52,7 +52,7 @@ impl XdpSpec {
 
     /// Returns the numbers of worker `number`'s queues, of `count` queues.
     pub fn of_worker(&self, number: u32, workers: usize, count: u32) -> Vec<u32> {
-        (number..count).step_by(workers).map(|queue| self.queue.saturating_add(queue)).collect()
+        (number..count).step_by(workers.max(1)).map(|queue| self.queue.saturating_add(queue)).collect()
     }
 
     fn all(&self) -> Result<u32, String> {
