@@ -91,6 +91,7 @@ pub enum JournalError {
 /// The result of undoing the changes of a journal.
 #[derive(Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct Undone {
     /// The changes that were undone, the last one first, as the commands that undid them.
     pub done: Vec<Change>,

@@ -3,7 +3,7 @@
 use netmem::port::xdp::XdpModePreference;
 use std::path::PathBuf;
 
-/// The planned dataplane. The default has no ports and runs on one core.
+/// The planned dataplane. The default has no ports and no workers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Its ports.

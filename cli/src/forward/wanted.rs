@@ -9,7 +9,8 @@ use crate::args::{FrameSize, ModeArg, RoutesArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem_doctor::{Device, Finding, Host, Wanted, WantedPort, XdpPlace};
-use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, WrapSpec, XdpSpec};
+use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, XdpSpec};
+use std::path::Path;
 
 /// Returns the needs of a run of the plan.
 pub fn of_plan(plan: &Plan) -> Wanted {
@@ -94,22 +95,15 @@ fn port(spec: &PortSpec, setup: &PortSetup) -> WantedPort {
             Device::Files { input: config.input.clone(), output: config.output.clone() }
         }
     };
-    let trace = |wrap: &WrapSpec| match wrap {
-        WrapSpec::Trace(config) => config.file.clone(),
-        WrapSpec::Fault(_) => None,
-    };
-    WantedPort { name: spec.to_string(), device, traces: spec.wraps.iter().filter_map(trace).collect() }
+    let traces = spec.wraps.iter().filter_map(|wrap| wrap.output().map(Path::to_owned)).collect();
+    WantedPort { name: spec.to_string(), device, traces }
 }
 
 fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     XdpPlace {
         interface: spec.interface.clone(),
         queue: spec.queue,
-        queues: match spec.queues {
-            QueueCount::EachWorker => Some(setup.workers as u32),
-            QueueCount::Number(number) => Some(number),
-            QueueCount::All => None,
-        },
+        queues: spec.queues.number(setup.workers),
         mode: setup.xdp_mode,
         is_partial: spec.take.is_some(),
         leaves_control: spec.punt.unwrap_or(setup.punt) == Punt::Control,
