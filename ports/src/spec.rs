@@ -124,10 +124,7 @@ impl PortSpec {
     pub fn xdp(&self) -> Option<&XdpSpec> {
         match &self.device {
             DeviceSpec::Xdp(spec) => Some(spec),
-            DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet { .. }
-            | DeviceSpec::Tap { .. }
-            | DeviceSpec::Pcap { .. } => None,
+            _ => None,
         }
     }
 
