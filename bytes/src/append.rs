@@ -8,6 +8,7 @@ use netmem::Frame;
 ///
 /// # Cost
 /// The copy. Nothing is allocated.
+#[must_use = "the bytes that found no room are still in `from`"]
 pub fn append(frame: &mut Frame, from: &mut impl Buf) -> usize {
     let n = from.remaining().min(frame.tailroom());
     // There is that much room.

@@ -37,7 +37,7 @@
 //! let lender = Lender::new(&pool, 32 * pool.frame_size()); // half of the pool, at most
 //!
 //! let mut frame = pool.alloc(&mut w).ok_or("no frame")?; // or one that a port received
-//! append(&mut frame, &mut &b"GET /index.html"[..]);
+//! assert_eq!(append(&mut frame, &mut &b"GET /index.html"[..]), 15);
 //! let request = lender.lend(&mut w, frame.share());
 //! let path = lender.part(&request, 4..);
 //! drop(request);

@@ -32,11 +32,22 @@ impl Bucket {
         self.left == self.most
     }
 
+    /// Returns true if it may not be done now.
+    pub fn is_empty(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        self.left == 0
+    }
+
     fn refill(&mut self, now: Instant) {
         let more = now.duration_since(self.since).as_nanos() / self.interval.as_nanos();
-        if more > 0 {
-            let left = u128::from(self.left).saturating_add(more).min(u128::from(self.most));
-            (self.left, self.since) = (left as u32, now);
+        let missing = self.most - self.left;
+        if more >= u128::from(missing) {
+            // Time that passes while it is full counts for nothing.
+            (self.left, self.since) = (self.most, now);
+        } else {
+            // The part of an interval that is over counts for the next one.
+            let more = more as u32;
+            (self.left, self.since) = (self.left + more, self.since + self.interval * more);
         }
     }
 }
@@ -54,5 +65,16 @@ mod tests {
         assert_eq!(taken(interval * 1_000_000), 3);
         assert!(!bucket.is_full(begun + interval * 1_000_001));
         assert!(bucket.is_full(begun + interval * 1_000_003));
+    }
+
+    /// Found in a review: the part of an interval that was over was lost each time, so that something was allowed less than
+    /// once in each interval.
+    #[test]
+    fn what_is_tried_more_often_than_once_in_an_interval_is_allowed_once_in_each() {
+        let (begun, interval) = (Instant::now(), Duration::from_secs(1));
+        let mut bucket = Bucket::new(3, interval, begun);
+        assert_eq!((0..9).filter(|_| bucket.take(begun)).count(), 3);
+        let tries = (1..=20).map(|number| begun + interval * 6 * number / 10);
+        assert_eq!(tries.filter(|at| bucket.take(*at)).count(), 12, "in twelve intervals");
     }
 }

@@ -17,10 +17,15 @@ const LOOK: Duration = Duration::from_millis(200);
 /// [`INTERVAL`]. With `@NAME`, any process of the network namespace may ask.
 const AT_ONCE: u32 = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The same of all users together, because one person may have 65,536 of them (subuid(5)).
+const AT_ONCE_OF_ALL: u32 = 128;
+const INTERVAL_OF_ALL: Duration = Duration::from_millis(125);
 
 /// How often users ask, and how many lines are printed about it.
 struct Limits {
+    /// The users that were answered a while ago. There are few of them, because all together are limited.
     users: HashMap<u32, Bucket>,
+    all: Bucket,
     lines: Bucket,
     /// Lines that were not printed since the last one.
     left_out: u64,
@@ -28,15 +33,32 @@ struct Limits {
 
 impl Limits {
     fn new(now: Instant) -> Limits {
-        Limits { users: HashMap::new(), lines: Bucket::new(AT_ONCE, INTERVAL, now), left_out: 0 }
+        Limits {
+            users: HashMap::new(),
+            all: Bucket::new(AT_ONCE_OF_ALL, INTERVAL_OF_ALL, now),
+            lines: Bucket::new(AT_ONCE, INTERVAL, now),
+            left_out: 0,
+        }
     }
 
-    /// Returns true if the user is answered now. Users that have not asked for a while are forgotten.
-    fn may_ask(&mut self, user: u32, now: Instant) -> bool {
-        if !self.users.contains_key(&user) {
-            self.users.retain(|_, bucket| !bucket.is_full(now));
+    /// Counts the request of a user that is answered now. Users that have not asked for a while are forgotten.
+    ///
+    /// # Errors
+    /// One line if the user is to ask again later.
+    fn admit(&mut self, user: u32, now: Instant) -> Result<(), String> {
+        self.users.retain(|_, bucket| !bucket.is_full(now));
+        if self.users.get_mut(&user).is_some_and(|bucket| bucket.is_empty(now)) {
+            return Err(format!(
+                "user {user} has asked more than {AT_ONCE} times within some seconds: ask again in a second"
+            ));
         }
-        self.users.entry(user).or_insert_with(|| Bucket::new(AT_ONCE, INTERVAL, now)).take(now)
+        if !self.all.take(now) {
+            return Err(format!(
+                "user {user} and others have asked more than {AT_ONCE_OF_ALL} times within some seconds: ask again in a second"
+            ));
+        }
+        self.users.entry(user).or_insert_with(|| Bucket::new(AT_ONCE, INTERVAL, now)).take(now);
+        Ok(())
     }
 
     /// Returns a line if it may be printed now, with the number of lines that were not.
@@ -91,10 +113,7 @@ fn grant(args: &GrantArgs, take: &Take) -> Result<XdpGrant, String> {
 fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest, limits: &mut Limits) {
     // The number that no user has, if the kernel does not say.
     let user = request.user().unwrap_or(u32::MAX);
-    if !limits.may_ask(user, Instant::now()) {
-        let reason = format!(
-            "user {user} has asked more than {AT_ONCE} times within some seconds: ask again in a second"
-        );
+    if let Err(reason) = limits.admit(user, Instant::now()) {
         limits.say(Level::Warning, reason.clone());
         return request.refuse(&reason);
     }
@@ -114,16 +133,35 @@ fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest, limits: &mut Li
 mod tests {
     use super::*;
 
+    /// Found in a review: the limit was for each user, and one person may have 65,536 of them.
+    #[test]
+    fn users_that_are_one_person_are_limited_together_and_few_of_them_are_remembered() {
+        let begun = Instant::now();
+        let mut limits = Limits::new(begun);
+        let answered = |limits: &mut Limits, at| {
+            (100_000..165_536).filter(|user| limits.admit(*user, at).is_ok()).count()
+        };
+        assert_eq!(answered(&mut limits, begun), AT_ONCE_OF_ALL as usize);
+        let line = limits.admit(1, begun).unwrap_err();
+        assert!(line.contains("user 1 and others have asked") && line.ends_with("in a second"), "{line}");
+        for second in 1..100 {
+            let of_second = answered(&mut limits, begun + second * INTERVAL);
+            assert_eq!(of_second, 8, "in second {second}");
+            assert!(limits.users.len() <= AT_ONCE_OF_ALL as usize, "{}", limits.users.len());
+        }
+    }
+
     /// Found in a review: each connection loaded a program and printed a line, as often as any process liked.
     #[test]
     fn a_user_that_asks_all_the_time_is_put_off_and_others_are_answered() {
         let begun = Instant::now();
         let mut limits = Limits::new(begun);
-        let answered = |limits: &mut Limits, user, at| (0..1000).filter(|_| limits.may_ask(user, at)).count();
+        let answered =
+            |limits: &mut Limits, user, at| (0..1000).filter(|_| limits.admit(user, at).is_ok()).count();
         assert_eq!(answered(&mut limits, 1, begun), AT_ONCE as usize);
         assert_eq!(answered(&mut limits, 2, begun), AT_ONCE as usize);
         assert_eq!(answered(&mut limits, 1, begun + INTERVAL), 1);
-        assert!(limits.may_ask(3, begun + 100 * INTERVAL));
+        assert!(limits.admit(3, begun + 100 * INTERVAL).is_ok());
         assert_eq!(limits.users.len(), 1, "the others have asked for nothing for a while");
         let mut line = |at| limits.line("it".to_owned(), at);
         assert_eq!((0..1000).filter_map(|_| line(begun)).collect::<Vec<_>>(), vec!["it"; AT_ONCE as usize]);

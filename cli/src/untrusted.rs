@@ -16,7 +16,7 @@ pub fn configuration(text: &str, typed: &[&str]) -> Result<(), Vec<String>> {
     args::forward_of(text, typed).map(drop).map_err(|failure: Failure| failure.lines().to_vec())
 }
 
-/// The server side of a control socket, for a run with a section, and a key of each kind.
+/// The server side of a control socket, for a run with two sections, a table, and a key of each kind.
 pub struct Control(Mutex<Registry>);
 
 impl Default for Control {
@@ -24,6 +24,8 @@ impl Default for Control {
         let mut registry = Registry::new();
         let record = || Record::default().with("name", "one").with("count", 7);
         registry.section("things", move || vec![record()]);
+        registry.section("others", Vec::new);
+        registry.table("rows", move |after| Ok(if after.is_empty() { vec![record()] } else { Vec::new() }));
         registry.set_recorded(|since| since.iter().map(|from| Record::default().with("at", *from)).collect());
         registry.set_reload(|| Err("the configuration stays as it was".to_owned()));
         static SIZE: AtomicUsize = AtomicUsize::new(3);

@@ -26,7 +26,7 @@ pub struct Host {
     pub neighbours: BTreeMap<String, NeighbourTable>,
     /// The state of the files that the configuration names.
     pub paths: Paths,
-    /// Names of abstract Unix sockets that listen.
+    /// Names of abstract Unix sockets that listen, of those that a memif port has.
     pub abstract_sockets: BTreeSet<String>,
     /// The parts that could not be read, each with the reason.
     pub unseen: Vec<String>,

@@ -7,6 +7,7 @@ mod tests;
 
 use crate::change::{Change, ChangeError};
 use lock::Lock;
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -34,6 +35,12 @@ pub enum JournalError {
         path: PathBuf,
         /// The kernel's error.
         error: io::Error,
+    },
+    /// The file is a symbolic link. Nothing was done.
+    #[error("journal {path}: it is a symbolic link, which is not followed: remove it, or give another file")]
+    Link {
+        /// The link.
+        path: PathBuf,
     },
     /// Another process makes or undoes changes of this journal, or will undo them. Nothing was done.
     #[error(
@@ -84,6 +91,7 @@ pub enum JournalError {
 /// The result of undoing the changes of a journal.
 #[derive(Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct Undone {
     /// The changes that were undone, the last one first, as the commands that undid them.
     pub done: Vec<Change>,
@@ -197,10 +205,8 @@ impl Journal {
     /// # Errors
     /// As [`Journal::undo`].
     pub fn changes(&self) -> Result<Vec<Change>, JournalError> {
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(self.failed(error)),
+        let Some(mut file) = lock::open(&self.path).map_err(|error| self.failed(error))? else {
+            return Ok(Vec::new());
         };
         let state = file.metadata().map_err(|error| self.failed(error))?;
         if state.uid() != rustix::process::geteuid().as_raw() || state.mode() & 0o022 != 0 {
@@ -275,7 +281,11 @@ impl Journal {
     }
 
     fn failed(&self, error: io::Error) -> JournalError {
-        JournalError::File { path: self.path.clone(), error }
+        let path = self.path.clone();
+        match error.raw_os_error() {
+            Some(errno) if errno == Errno::LOOP.raw_os_error() => JournalError::Link { path },
+            _ => JournalError::File { path, error },
+        }
     }
 }
 

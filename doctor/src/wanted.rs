@@ -3,7 +3,7 @@
 use netmem::port::xdp::XdpModePreference;
 use std::path::PathBuf;
 
-/// The planned dataplane. The default has no ports and runs on one core.
+/// The planned dataplane. The default has no ports and no workers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Its ports.
@@ -22,6 +22,8 @@ pub struct Wanted {
     /// True if the dataplane uses this host's addresses. Answers may then come in on another port than the requests
     /// left by.
     pub routes: bool,
+    /// True if it takes its routes from the kernel, as they change.
+    pub kernel_routes: bool,
     /// True if packet ports hide the packets that they take from the kernel, if they can.
     pub packets_alone: bool,
 }

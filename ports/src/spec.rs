@@ -60,6 +60,9 @@ pub struct PortSpec {
 }
 
 /// The device that carries the frames.
+///
+/// It is not `#[non_exhaustive]`: a program states what it needs for each kind (queues, frames, privileges), and has to decide
+/// that for a new one. So a new kind is a breaking change, and the compiler names each place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// A queue of an interface, by AF_XDP.
@@ -98,6 +101,7 @@ pub enum DeviceSpec {
 
 /// A port that wraps another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WrapSpec {
     /// Faults.
     Fault(FaultConfig),
@@ -105,15 +109,22 @@ pub enum WrapSpec {
     Trace(TraceConfig),
 }
 
+impl WrapSpec {
+    /// Returns the file that it writes, if it writes one.
+    pub fn output(&self) -> Option<&Path> {
+        match self {
+            WrapSpec::Trace(config) => config.file.as_deref(),
+            WrapSpec::Fault(_) => None,
+        }
+    }
+}
+
 impl PortSpec {
     /// Returns the settings of an xdp port, if it is one.
     pub fn xdp(&self) -> Option<&XdpSpec> {
         match &self.device {
             DeviceSpec::Xdp(spec) => Some(spec),
-            DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet { .. }
-            | DeviceSpec::Tap { .. }
-            | DeviceSpec::Pcap { .. } => None,
+            _ => None,
         }
     }
 

@@ -21,6 +21,7 @@ pub struct XdpSpec {
 
 /// The number of an interface's queues that a port has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QueueCount {
     /// One for each worker.
     EachWorker,
@@ -28,6 +29,17 @@ pub enum QueueCount {
     Number(u32),
     /// All from the first one on, distributed over the workers.
     All,
+}
+
+impl QueueCount {
+    /// Returns the number for that many workers, or None if it depends on the interface.
+    pub fn number(self, workers: usize) -> Option<u32> {
+        match self {
+            QueueCount::EachWorker => Some(workers as u32),
+            QueueCount::Number(number) => Some(number),
+            QueueCount::All => None,
+        }
+    }
 }
 
 impl XdpSpec {
@@ -52,7 +64,7 @@ impl XdpSpec {
 
     /// Returns the numbers of worker `number`'s queues, of `count` queues.
     pub fn of_worker(&self, number: u32, workers: usize, count: u32) -> Vec<u32> {
-        (number..count).step_by(workers).map(|queue| self.queue.saturating_add(queue)).collect()
+        (number..count).step_by(workers.max(1)).map(|queue| self.queue.saturating_add(queue)).collect()
     }
 
     fn all(&self) -> Result<u32, String> {

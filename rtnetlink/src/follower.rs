@@ -28,10 +28,14 @@ use std::time::{Duration, Instant};
 /// Maximum number of datagrams that are read before workers are given the changes.
 const AT_ONCE: usize = 256;
 
+/// Maximum number of ports. No port has the number 255.
+const PORTS_MAX: usize = u8::MAX as usize;
+
 /// The configuration of a follower.
 #[derive(Debug, Default)]
 pub struct FollowerConfig {
-    /// The router's interface on each port's link, in the order of the ports, and the kernel's interface behind the port.
+    /// The router's interface on each port's link, in the order of the ports, and the kernel's interface behind the port. At most
+    /// 255.
     pub ports: Vec<(Interface, PortInterface)>,
     /// Routes that take precedence over the kernel's.
     pub static_routes: Vec<RibRoute>,
@@ -45,19 +49,30 @@ pub struct FollowerConfig {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FollowError {
+    /// There are more ports than numbers for them. Nothing was asked of the kernel.
+    #[error("follow the kernel's routes for {ports} ports: give at most {max}")]
+    TooManyPorts {
+        /// The number of ports that were given.
+        ports: usize,
+        /// The maximum.
+        max: usize,
+    },
     /// A socket cannot be made.
     #[error("rtnetlink socket: {0}; is this Linux, and are there file descriptors left?")]
     Socket(#[source] io::Error),
     /// The kernel does not answer a request for its tables.
-    #[error("rtnetlink: the kernel's {what}: {why}")]
+    #[error(
+        "rtnetlink: request the kernel's {what}: {why}; a follower that runs requests again a second later, otherwise start it again"
+    )]
     Request {
         /// The tables that were asked for.
         what: &'static str,
         /// The kernel's answer.
+        #[source]
         why: io::Error,
     },
     /// The event socket does not work any more.
-    #[error("rtnetlink: {0}")]
+    #[error("rtnetlink: read the kernel's events: {0}; start the follower again")]
     Events(#[source] io::Error),
 }
 
@@ -94,6 +109,10 @@ impl Follower {
     /// # Errors
     /// [`FollowError`].
     pub fn start(config: FollowerConfig) -> Result<(Follower, FibReader), FollowError> {
+        let ports = config.ports.len();
+        if ports > PORTS_MAX {
+            return Err(FollowError::TooManyPorts { ports, max: PORTS_MAX });
+        }
         // Events are subscribed to before the tables are read, so no event between the two is missed.
         let event_socket = EventSocket::new().map_err(FollowError::Socket)?;
         let request_socket = RequestSocket::new().map_err(FollowError::Socket)?;
@@ -348,8 +367,9 @@ impl Follower {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = Vec::new();
         let mut own = None;
-        let each = (0..).zip(self.ports.iter_mut().zip(&mut self.indices));
-        for (port, ((its, port_interface), at)) in each {
+        // The numbers come last, because of 255 ports the number after the last one does not exist.
+        let each = self.ports.iter_mut().zip(&mut self.indices).zip(0..);
+        for (((its, port_interface), at), port) in each {
             let is_named = port_interface.name().is_some_and(|its| names.iter().any(|name| name == its));
             match *at {
                 None if is_named => *at = Some(index),

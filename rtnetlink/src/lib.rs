@@ -7,7 +7,7 @@
 //! ```
 //! A [`Follower`] belongs to one control thread. Workers only see tables that change. Events are sometimes not
 //! enough to know the kernel's state: some were lost, or a link went and the kernel does not report the removal of
-//! its routes. Then the whole state is asked for again, and what differs is changed.
+//! its routes. Then the whole state is asked for again, and what differs is changed. A follower has at most 255 ports.
 //!
 //! # A router in a program of your own
 //! One worker between two interfaces. ARP, neighbour discovery and packets to the host stay with the kernel:
@@ -75,11 +75,16 @@ mod tests;
 mod translate;
 mod unsupported;
 
-pub use addresses::AddressState;
 pub use follower::{FollowError, Follower, FollowerConfig, StaticRoutes};
 pub use port_interface::PortInterface;
 pub use socket::neighbour_requests;
 pub use state::FollowerCounters;
 pub use tables::{FollowerTables, NeighbourLine, RouteLine};
-pub use translate::{Event, LinkState, NeighbourState, RouteChange, events};
 pub use unsupported::Unsupported;
+
+/// What messages of the kernel mean. Only for the operation sequences of this repository, which a fuzzer runs too.
+#[doc(hidden)]
+pub use {
+    addresses::AddressState,
+    translate::{Event, LinkState, NeighbourState, RouteChange, events},
+};

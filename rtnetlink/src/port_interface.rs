@@ -4,6 +4,7 @@ use netmem_router::Interface;
 
 /// The kernel's interface behind a port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum PortInterface {
     /// The kernel has no interface there.
     #[default]

@@ -2,6 +2,8 @@
 
 use crate::addresses::AddressState;
 use crate::distinguisher::distinguisher;
+use crate::follower::{FollowError, Follower, FollowerConfig};
+use crate::port_interface::PortInterface;
 use crate::translate::{Event, LinkState, NeighbourState, RouteChange, events};
 use crate::unsupported::Unsupported;
 use netlink_packet_core::{DoneMessage, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -17,8 +19,11 @@ use netlink_packet_route::route::{
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netmem::wire::MacAddr;
+use netmem_router::Interface;
 use netmem_router::route::{Origin, Rib, RibRoute, Target, Via};
 use proptest::prelude::*;
+use std::error::Error;
+use std::io;
 use std::net::Ipv4Addr;
 
 fn bytes(message: RouteNetlinkMessage, flags: u16) -> Vec<u8> {
@@ -407,5 +412,40 @@ fn rules_and_routes_that_are_not_supported_are_reported_except_the_rules_of_ever
         let gone = RouteNetlinkMessage::DelRoute(message.clone());
         assert_eq!(read(&bytes(RouteNetlinkMessage::NewRoute(message), 0)).0, [Event::Unsupported(what)]);
         assert_eq!(read(&bytes(gone, 0)).0, []);
+    }
+}
+
+/// Found in a review: port 256 counted as port 0.
+#[test]
+fn more_ports_than_there_are_numbers_for_are_refused() {
+    let port = (Interface { mac: MacAddr::default(), mtu: 1500 }, PortInterface::Absent);
+    let refused = |ports| {
+        let started =
+            Follower::start(FollowerConfig { ports: vec![port.clone(); ports], ..Default::default() });
+        started.err().map(|error| error.to_string())
+    };
+    for ports in [256, 257] {
+        let line = format!("follow the kernel's routes for {ports} ports: give at most 255");
+        assert_eq!(refused(ports), Some(line));
+    }
+    assert!(!refused(255).is_some_and(|line| line.contains("ports")));
+}
+
+/// Found in a review: there was neither a step nor a remedy in the line, and no source.
+#[test]
+fn each_failure_of_a_follower_names_the_step_and_the_remedy_and_has_its_cause() {
+    let why = || io::Error::from_raw_os_error(16);
+    for (error, step, remedy) in [
+        (FollowError::Socket(why()), "rtnetlink socket: ", "are there file descriptors left?"),
+        (
+            FollowError::Request { what: "links", why: why() },
+            "request the kernel's links: ",
+            "start it again",
+        ),
+        (FollowError::Events(why()), "read the kernel's events: ", "start the follower again"),
+    ] {
+        let line = error.to_string();
+        assert!(line.contains(step) && line.ends_with(remedy) && line.lines().count() == 1, "{line}");
+        assert!(error.source().is_some_and(|source| line.contains(&source.to_string())), "{line}");
     }
 }

@@ -198,6 +198,35 @@ fn crates_beside_the_library_use_its_public_interface_alone() {
     report("what is hidden is not theirs", &findings);
 }
 
+/// Found in a review: a release that adds to the library alone may change `netmem::system` (README, Versions), and cargo would
+/// have built it with the crates of an earlier release.
+#[test]
+fn crates_that_use_what_is_hidden_take_exactly_one_version_of_the_library() {
+    let read = |path: &str| fs::read_to_string(path).expect("a manifest");
+    let workspace = read("Cargo.toml");
+    let is_exact = workspace.lines().any(|line| line.starts_with("netmem = { version = \"="));
+    let mut findings = Vec::new();
+    let mut users = 0;
+    for folder in PRODUCT.into_iter().filter(|folder| *folder != "src") {
+        let uses_it = |source: &Source| source.lines().any(|(_, line)| line.contains("netmem::system"));
+        if !Source::under(folder).iter().any(uses_it) {
+            continue;
+        }
+        users += 1;
+        let manifest = folder.replace("src", "Cargo.toml");
+        let is_from_workspace = |line: &str| {
+            ["netmem.workspace = true", "netmem = { workspace = true"]
+                .iter()
+                .any(|form| line.starts_with(form))
+        };
+        if !(is_exact && read(&manifest).lines().any(is_from_workspace)) {
+            findings.push(format!("{manifest}: give netmem = \"=VERSION\", as the workspace does"));
+        }
+    }
+    assert!(users > 2, "no crate names netmem::system any more");
+    report("another version of the library has another netmem::system", &findings);
+}
+
 /// Number of files of the largest circle of imports in each stage, and in each crate without stages. If none is stated,
 /// no two files may name each other. A change that unties a circle lowers its number here.
 const LARGEST_CIRCLE: &[(&str, usize)] = &[

@@ -120,10 +120,7 @@ pub fn check_interfaces(ports: &[PortSpec], number: impl Fn(&str) -> Option<u32>
 }
 
 fn name_of(port_interface: PortInterface) -> Option<String> {
-    match port_interface {
-        PortInterface::RouterEnd(name) | PortInterface::HostEnd(name) => Some(name),
-        PortInterface::Absent => None,
-    }
+    port_interface.name().map(str::to_owned)
 }
 
 /// Parses one `--route`: `PREFIX,PORT,MAC`, with `default` for 0.0.0.0/0.

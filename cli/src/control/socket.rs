@@ -1,7 +1,9 @@
 //! The socket in the file system. Only its owner has access from the first moment, and a listening process never
 //! loses it.
 
+use crate::args::User;
 use crate::failure::Failure;
+use crate::log::{self, Level};
 use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
@@ -87,15 +89,35 @@ impl Socket {
         let made = private.join("s");
         let listening = UnixListener::bind(&made).and_then(|listener| {
             fs::set_permissions(&made, Permissions::from_mode(0o600))?;
+            // Not of `path`, where another program may have put its own file by then.
+            let meta = fs::symlink_metadata(&made)?;
             fs::hard_link(&made, path)?;
             listener.set_nonblocking(true)?;
-            let meta = fs::symlink_metadata(path)?;
             Ok(Socket { listener, path: path.into(), identity: (meta.dev(), meta.ino()) })
         });
         // From a directory that was just made. Leftovers do no harm.
         let _ = fs::remove_file(&made);
         let _ = fs::remove_dir(&private);
         listening.map_err(|error| failed("cannot listen", error))
+    }
+
+    /// Gives the socket to a user, or prints why it cannot. Another program may have put its own file at the path since, which
+    /// stays as it is.
+    pub fn give_to(&self, User { user, group }: User) {
+        if let Err(error) = self.try_give_to(user, group) {
+            let path = self.path.display();
+            log::say(Level::Warning, format_args!("netmem: {path} still belongs to root: {error}"));
+        }
+    }
+
+    fn try_give_to(&self, user: u32, group: u32) -> io::Result<()> {
+        // The descriptor names the same file, whatever the path leads to later.
+        let held = OpenOptions::new().read(true).custom_flags(O_PATH).open(&self.path)?;
+        let meta = held.metadata()?;
+        if (meta.dev(), meta.ino()) != self.identity {
+            return Err(io::Error::other("another program has put another file at this path"));
+        }
+        chown(format!("/proc/self/fd/{}", held.as_raw_fd()), Some(user), Some(group))
     }
 }
 
@@ -188,6 +210,7 @@ impl Drop for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     /// Returns a directory of this test alone.
     fn place(name: &str) -> PathBuf {
@@ -267,6 +290,33 @@ mod tests {
         for name in names {
             assert_eq!(fs::metadata(&name).unwrap().permissions().mode() & 0o777, 0o700);
         }
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    /// Found in a review: with `--user`, root gave away whatever had the socket's name by then.
+    #[test]
+    fn a_file_that_another_process_put_in_a_sockets_place_is_not_given_to_the_user() {
+        let place = place("given");
+        let (path, theirs) = (place.join("c"), place.join("theirs"));
+        let own = fs::metadata("/proc/self").unwrap();
+        // Root alone gives files to others.
+        let (user, group) = if own.uid() == 0 { (65_534, 65_534) } else { (own.uid(), own.gid()) };
+        let socket = Socket::bind(&path, "control socket").unwrap();
+        let owner = |path: &Path| fs::symlink_metadata(path).map(|meta| (meta.uid(), meta.gid())).unwrap();
+        socket.try_give_to(user, group).unwrap();
+        assert_eq!(owner(&path), (user, group));
+        fs::write(&theirs, "").unwrap();
+        let before = owner(&theirs);
+        fs::remove_file(&path).unwrap();
+        for is_link in [false, true] {
+            if is_link { symlink(&theirs, &path) } else { fs::hard_link(&theirs, &path) }.unwrap();
+            let refused = socket.try_give_to(user, group).unwrap_err().to_string();
+            assert!(refused.contains("another file"), "{refused}");
+            assert_eq!((owner(&theirs), owner(&path)), (before, before));
+            fs::remove_file(&path).unwrap();
+        }
+        assert!(socket.try_give_to(user, group).is_err(), "there is nothing");
+        drop(socket);
         fs::remove_dir_all(place).unwrap();
     }
 

@@ -153,6 +153,10 @@ fn listen_and_give_up(
 ) -> Result<(Option<control::Socket>, Option<metrics::Listener>), Failure> {
     let control = plan.control.as_deref().map(control::bind).transpose()?;
     let listener = plan.metrics.as_ref().map(metrics::bind).transpose()?;
+    if let Some(user) = plan.sandbox.user {
+        let sockets = control.iter().chain(listener.as_ref().and_then(metrics::Listener::socket));
+        sockets.for_each(|socket| socket.give_to(user));
+    }
     sandbox::enter(&plan.sandbox, memory_bytes)?;
     Ok((control, listener))
 }

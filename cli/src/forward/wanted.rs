@@ -5,11 +5,12 @@ use super::greet::greet;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::set_up::memory_bytes;
-use crate::args::{FrameSize, ModeArg};
+use crate::args::{FrameSize, ModeArg, RoutesArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem_doctor::{Device, Finding, Host, Wanted, WantedPort, XdpPlace};
-use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, WrapSpec, XdpSpec};
+use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, XdpSpec};
+use std::path::Path;
 
 /// Returns the needs of a run of the plan.
 pub fn of_plan(plan: &Plan) -> Wanted {
@@ -23,6 +24,7 @@ pub fn of_plan(plan: &Plan) -> Wanted {
         packets_alone: are_alone(specs, &setup),
         forwards: !matches!(plan.mode, ModeArg::Drop | ModeArg::Pass),
         routes: plan.mode == ModeArg::Ip,
+        kernel_routes: matches!(plan.source, Source::Ports { from: RoutesArg::Kernel, .. }),
         ..of_workers(plan.workers, memory_bytes(plan), plan.frame_size)
     }
 }
@@ -46,6 +48,7 @@ pub fn of_ports(specs: &[PortSpec]) -> Wanted {
         packets_alone: are_alone(specs, &setup),
         forwards: true,
         routes: true,
+        kernel_routes: true,
         ..of_workers(1, 4 * specs.len() * RING * frame_size.bytes(), frame_size)
     }
 }
@@ -92,22 +95,15 @@ fn port(spec: &PortSpec, setup: &PortSetup) -> WantedPort {
             Device::Files { input: config.input.clone(), output: config.output.clone() }
         }
     };
-    let trace = |wrap: &WrapSpec| match wrap {
-        WrapSpec::Trace(config) => config.file.clone(),
-        WrapSpec::Fault(_) => None,
-    };
-    WantedPort { name: spec.to_string(), device, traces: spec.wraps.iter().filter_map(trace).collect() }
+    let traces = spec.wraps.iter().filter_map(|wrap| wrap.output().map(Path::to_owned)).collect();
+    WantedPort { name: spec.to_string(), device, traces }
 }
 
 fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     XdpPlace {
         interface: spec.interface.clone(),
         queue: spec.queue,
-        queues: match spec.queues {
-            QueueCount::EachWorker => Some(setup.workers as u32),
-            QueueCount::Number(number) => Some(number),
-            QueueCount::All => None,
-        },
+        queues: spec.queues.number(setup.workers),
         mode: setup.xdp_mode,
         is_partial: spec.take.is_some(),
         leaves_control: spec.punt.unwrap_or(setup.punt) == Punt::Control,

@@ -86,6 +86,14 @@ impl Listener {
         }
     }
 
+    /// Returns its socket in the file system, if it has one.
+    pub fn socket(&self) -> Option<&Socket> {
+        match self {
+            Listener::Unix(socket) => Some(socket),
+            Listener::Tcp(_) => None,
+        }
+    }
+
     /// Returns a connection, and its address if it has one.
     fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
         Ok(match self {

@@ -27,7 +27,6 @@ use netmem::system::privileges::{self, Kept};
 use netmem::system::{close_deferred, defer_closing, one_heap};
 use netmem_ports::{DeviceSpec, PortSpec};
 use netmem_rtnetlink::neighbour_requests;
-use std::os::unix::fs::lchown;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -154,14 +153,6 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     let (filter, user) = (filters::compiled(Side::Control)?, plan.user);
     let is_short = privileges::raise_lock_limit().is_some_and(|limit| limit < memory_bytes as u64);
     let kept = if plan.locks_again && is_short { Kept::ToLock } else { Kept::Nothing };
-    if let Some(User { user, group }) = user {
-        for path in &plan.listening {
-            if let Err(error) = lchown(path, Some(user), Some(group)) {
-                let path = path.display();
-                log::say(Level::Warning, format_args!("netmem: {path} still belongs to root: {error}"));
-            }
-        }
-    }
     privileges::give_up(kept, user.map(|User { user, group }| (user, group))).map_err(
         |errno| match errno {
             Errno::PERM if user.is_some() => Failure::input(

@@ -18,6 +18,8 @@ fn laid(forwards: bool, programs: &[&str]) -> Option<Testbed> {
     for (number, interface, host) in interfaces {
         give_address(&bed, number, interface);
         bed.dut.ip(&format!("addr add fd77:{number}::254/64 dev {interface} nodad"));
+        let listens = format!("/proc/sys/net/ipv6/conf/{interface}/accept_ra");
+        bed.dut.inside(|| fs::write(listens, "0")).expect("router advertisements");
         host.ip(&format!("addr add fd77:{number}::1/64 dev eth0 nodad"));
         host.ip(&format!("route add default via fd77:{number}::254"));
     }

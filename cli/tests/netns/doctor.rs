@@ -214,6 +214,8 @@ fn the_kernel_forwards_ipv6_by_the_setting_of_all_interfaces_or_by_that_of_one_s
     assert_eq!(found(), names(&[]), "it receives no IPv6");
     set(dut, "ipv6/conf/y0/disable_ipv6", "0");
     set(dut, "ipv6/conf/all/forwarding", "0");
+    assert_eq!(found(), names(&["router-advertisements"]), "that made it a host on every interface");
+    set(dut, "ipv6/conf/y0/forwarding", "1");
     assert_eq!(found(), names(&[]));
     let has_force = dut.inside(|| Path::new("/proc/sys/net").join(FORCE).exists());
     if has_force {

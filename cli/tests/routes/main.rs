@@ -4,6 +4,7 @@
 //! Needs root and iproute2, and for some tests iputils-ping, iputils-tracepath, traceroute, iperf3, curl, python3 and
 //! bird2. Without them each test prints on standard error that it was skipped, and why.
 
+mod advertised;
 mod bird;
 mod changes;
 mod comparison;

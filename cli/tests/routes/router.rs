@@ -15,7 +15,8 @@ pub struct Router {
     child: Option<Child>,
 }
 
-/// Two hosts, and a machine between them whose kernel has addresses and does not forward.
+/// Two hosts, and a machine between them whose kernel has addresses, does not forward, and takes nothing from router
+/// advertisements.
 pub fn addressed(programs: &[&str]) -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Routed, programs)?;
     bed.dut.set_ipv6(true);
@@ -23,6 +24,7 @@ pub fn addressed(programs: &[&str]) -> Option<Testbed> {
     for (net, port) in [(1, "one"), (2, "two")] {
         bed.dut.ip(&format!("addr add 10.77.{net}.254/24 dev {port}"));
         bed.dut.ip(&format!("addr add fd77:{net}::254/64 dev {port} nodad"));
+        set(&bed.dut, &[(&format!("ipv6/conf/{port}/accept_ra"), "0")]);
     }
     Some(bed)
 }

@@ -12,7 +12,10 @@ fn unnumbered() -> Option<Testbed> {
         place.set_ipv6(true);
         set(place, &[("ipv6/conf/all/accept_dad", "0"), ("ipv6/conf/default/accept_dad", "0")]);
     }
-    set(&bed.dut, &[("ipv4/ip_forward", "0")]);
+    set(
+        &bed.dut,
+        &[("ipv4/ip_forward", "0"), ("ipv6/conf/one/accept_ra", "0"), ("ipv6/conf/two/accept_ra", "0")],
+    );
     for address in ["10.255.0.1/32", "2001:db8::1/128"] {
         bed.dut.ip(&format!("addr add {address} dev lo"));
     }

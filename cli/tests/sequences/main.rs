@@ -48,10 +48,20 @@ fn the_corpus_of_control_lines_holds() {
 
 #[test]
 fn control_lines_of_the_corpus_are_done_and_others_are_not() {
-    for name in ["stat", "several", "keys", "recorded", "set-number", "set-text", "set-switch"] {
+    for name in ["stat", "several", "page", "keys", "recorded", "set-number", "set-text", "set-switch"] {
         assert_eq!(control::done(&file("control", name)), 1, "{name}");
     }
-    for name in ["nothing", "not-an-object", "deep", "unknown-field", "out-of-range", "reload", "no-utf8"] {
+    for name in [
+        "nothing",
+        "not-an-object",
+        "deep",
+        "unknown-field",
+        "out-of-range",
+        "reload",
+        "no-utf8",
+        "section-twice",
+        "table-in-a-list",
+    ] {
         assert_eq!(control::done(&file("control", name)), 0, "{name}");
     }
 }

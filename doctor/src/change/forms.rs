@@ -23,7 +23,6 @@ const SETTINGS: [(&str, &str); 6] = [
     ("net.ipv4.conf.INTERFACE.forwarding", "NUMBER"),
     ("net.ipv4.conf.INTERFACE.rp_filter", "0|1|2"),
     ("net.ipv6.conf.INTERFACE.force_forwarding", "NUMBER"),
-    // Only version 0.1.0 made this one.
     ("net.ipv6.conf.INTERFACE.forwarding", "NUMBER"),
     // dist/netmem.service leaves this file writable, and the folder /proc/sys/net.
     ("vm.nr_hugepages", "NUMBER"),

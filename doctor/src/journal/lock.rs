@@ -1,11 +1,21 @@
 //! The lock of a journal (flock(2)), which is on the journal's file itself. A process that has it keeps it until it and the
 //! processes that it has forked have ended or closed the file, also after a kill.
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// Opens the file at this path for reading. Returns None if there is none, and `ELOOP` for a symbolic link, also for one
+/// that leads nowhere.
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+    match OpenOptions::new().read(true).custom_flags(no_link).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        file => file.map(Some),
+    }
+}
 
 /// A locked journal.
 #[derive(Debug)]
@@ -35,10 +45,7 @@ impl Lock {
     /// As [`Lock::take`], but returns None if there is no file.
     pub(super) fn take_existing(path: &Path) -> io::Result<Option<Lock>> {
         loop {
-            let file = match File::open(path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                file => file?,
-            };
+            let Some(file) = open(path)? else { return Ok(None) };
             let lock = Lock::of(file, path)?;
             // Another process may have replaced or removed the file before it gave its lock back.
             if lock.is_at_its_path() {
@@ -56,7 +63,7 @@ impl Lock {
     fn is_at_its_path(&self) -> bool {
         let number = |state: fs::Metadata| (state.dev(), state.ino());
         let here = self.file.metadata().map(number);
-        here.is_ok_and(|here| fs::metadata(&self.path).map(number).is_ok_and(|there| here == there))
+        here.is_ok_and(|here| fs::symlink_metadata(&self.path).map(number).is_ok_and(|there| here == there))
     }
 }
 

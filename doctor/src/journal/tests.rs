@@ -132,6 +132,28 @@ fn a_change_that_fails_is_not_written_down_and_a_torn_line_is_refused() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Seen: with a link that led nowhere, `netmem doctor --fix` looked for the file and made it, without end.
+#[test]
+fn a_journal_that_is_a_symbolic_link_is_refused_with_one_line() {
+    let folder = folder("link");
+    let (link, file) = (folder.join("journal"), folder.join("file"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for contents in [None, Some("")] {
+        contents.iter().for_each(|text| fs::write(&file, text).unwrap());
+        let journal = of_any(&link);
+        let made = folder.join("made");
+        for refused in [journal.lock(), journal.make(&file_made(&made)), journal.undo().map(drop)] {
+            let line = refused.unwrap_err().to_string();
+            assert!(
+                line.contains("journal: it is a symbolic link, which is not followed: remove it"),
+                "{line}"
+            );
+        }
+        assert_eq!((made.exists(), file.exists()), (false, contents.is_some()));
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn commands_that_others_may_have_written_are_not_run() {
     let folder = folder("other-users");

@@ -9,7 +9,7 @@ mod process;
 mod sockets;
 
 use crate::host::{Cores, Host, Interface, MemoryState, named};
-use crate::wanted::Wanted;
+use crate::wanted::{Device, Wanted};
 use ethtool::{Ethtool, NetdevFamily};
 use netmem::port::xdp::AttachedProgram;
 use sockets::Listening;
@@ -32,7 +32,7 @@ impl Host {
         let Listening { abstract_names, paths: listened } =
             seen(sockets::listening(), "listening Unix sockets", &mut unseen);
         let mut paths = files::paths(wanted);
-        // The others are not the plan's.
+        // The others are not the plan's, and a saved host is sent to others.
         paths.listened = listened.intersection(&paths.there).cloned().collect();
         let limits = control_group::limits();
         Host {
@@ -44,7 +44,7 @@ impl Host {
             neighbours: files::neighbours(),
             interfaces,
             paths,
-            abstract_sockets: abstract_names,
+            abstract_sockets: memif_names(wanted).filter(|name| abstract_names.contains(name)).collect(),
             unseen,
         }
     }
@@ -57,6 +57,14 @@ impl Host {
         let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
         Host { settings: files::settings(wanted, &interfaces), interfaces, unseen, ..Host::default() }
     }
+}
+
+/// Iterates over the paths of the memif ports, as names of abstract sockets.
+fn memif_names(wanted: &Wanted) -> impl Iterator<Item = String> + '_ {
+    wanted.ports.iter().filter_map(|port| match &port.device {
+        Device::Memif { path, .. } => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    })
 }
 
 /// Returns the value, or an empty value and a line with the reason.
@@ -112,4 +120,25 @@ fn ask(drivers: &Ethtool, name: &str, interface: &mut Interface, unseen: &mut Ve
     (interface.offloads, interface.fixed_offloads) = (offloads.on, offloads.fixed);
     interface.rings = drivers.rings(index).inspect_err(|error| answer(error, "rings")).ok();
     interface.queues = drivers.queues(index).inspect_err(|error| answer(error, "queues")).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wanted::WantedPort;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    /// Found in a review: a saved host had the names of all abstract sockets, and the guide said that it has not.
+    #[test]
+    fn of_the_abstract_sockets_only_those_of_the_plans_memif_ports_are_read() {
+        let name = |which: &str| format!("netmem-doctor-{which}-{}", std::process::id());
+        let listen =
+            |name: &str| UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+        let _sockets = [listen(&name("plan")), listen(&name("other"))];
+        let device = Device::Memif { path: name("plan").into(), is_server: false };
+        let ports = vec![WantedPort { name: String::new(), device, traces: Vec::new() }];
+        let host = Host::read(&Wanted { ports, ..Wanted::default() });
+        assert_eq!(host.abstract_sockets.into_iter().collect::<Vec<_>>(), [name("plan")]);
+    }
 }

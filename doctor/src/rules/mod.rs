@@ -1,6 +1,7 @@
 //! The rules: which properties of a host keep a dataplane from working, lose its packets, or make it slow. They ask
 //! the kernel nothing.
 
+mod advertisements;
 mod beside;
 mod cores;
 mod interfaces;
@@ -40,6 +41,7 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
         offloads::check,
         beside::check,
         settings::check,
+        advertisements::check,
         neighbours::check,
         peers::check,
     ];
@@ -51,7 +53,7 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
 
 /// Finds cases in which the kernel also handles the packets of `wanted`. The kernel forwards packets that a packet
 /// port receives, by a route or a bridge. It also drops packets that come in on another port than the one by which
-/// it answers. Also finds interfaces of the kernel, on top of a port's, that get no packets any more.
+/// it answers, and takes routes from router advertisements. Also finds interfaces of the kernel, on top of a port's, that get no packets any more.
 ///
 /// # Cost
 /// A list of the interfaces and some files of /proc. None if no port is on an interface.
@@ -62,6 +64,7 @@ pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
     if wanted.ports.iter().any(|port| has_interface(&port.device)) {
         let host = Host::with_links(wanted);
         settings::check(&host, wanted, &mut found);
+        advertisements::check(&host, wanted, &mut found);
         beside::bridges(&host, wanted, &mut found);
         beside::on_top(&host, wanted, &mut found);
     }

@@ -1,5 +1,6 @@
 //! Rules about settings of the kernel's own forwarding.
 
+use super::advertisements::{as_routers, has_ipv6};
 use super::interface;
 use crate::change::{Change, interface_key};
 use crate::finding::{Findings, Harm};
@@ -33,7 +34,7 @@ fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.packet() {
         let name = interface(host, name).map_or(name, |(own, _)| own);
         by_ipv4(host, port, name, found);
-        by_ipv6(host, port, name, found);
+        by_ipv6(host, wanted, (port, name), found);
     }
 }
 
@@ -55,15 +56,18 @@ fn by_ipv4(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
 
 /// IPv6 is forwarded from an interface if `conf.all.forwarding` is set, or (since Linux 6.17) its `force_forwarding`.
 /// Its own `forwarding` has no effect on that. No change is offered for `conf.all.forwarding`: a write sets
-/// `forwarding` of every interface, and the second write of an undo does not bring their values back.
-fn by_ipv6(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
-    let disabled = interface_key("ipv6", name, "disable_ipv6");
-    if host.setting(&disabled) != Some("0") {
+/// `forwarding` of every interface, and the second write of an undo does not bring their values back. After a write of 0
+/// the kernel is a host on every interface, which takes routes from router advertisements. The remedy of a router
+/// therefore makes it a router again on the ports.
+fn by_ipv6(host: &Host, wanted: &Wanted, (port, name): (&WantedPort, &str), found: &mut Findings) {
+    if !has_ipv6(host, name) {
         return;
     }
     if to_zero(host, ALL_IPV6.to_owned()).is_some() {
         let remedy = format!(
-            "sysctl -w {ALL_IPV6}=0 if no interface of this host is to forward IPv6, or sysctl -w {disabled}=1"
+            "sysctl -w {ALL_IPV6}=0{} if no interface of this host is to forward IPv6, or sysctl -w {}=1",
+            as_routers(host, wanted),
+            interface_key("ipv6", name, "disable_ipv6")
         );
         found.add("forwarding", Harm::Loses, &port.name, twice(name, "ipv6"), remedy);
     } else if let Some(change) = to_zero(host, interface_key("ipv6", name, "force_forwarding")) {

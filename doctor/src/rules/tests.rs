@@ -1,5 +1,6 @@
 //! A host without problems, and each fault added to it, alone and together.
 
+mod ipv6;
 mod neighbours;
 mod seen;
 
@@ -105,6 +106,7 @@ fn wanted() -> Wanted {
         longest: 1514,
         forwards: true,
         routes: true,
+        kernel_routes: true,
         packets_alone: true,
     }
 }
@@ -131,7 +133,7 @@ fn soft(kind: &str, link: Option<&str>) -> Interface {
 type Fault = (&'static str, Harm, fn(&mut Host, &mut Wanted));
 
 /// Faults that can occur together.
-const TOGETHER: [Fault; 29] = [
+const TOGETHER: [Fault; 30] = [
     ("capabilities", Harm::Fails, |host, _| {
         host.process.capabilities.remove("CAP_BPF");
     }),
@@ -186,6 +188,7 @@ const TOGETHER: [Fault; 29] = [
     ("rp-filter", Harm::Loses, |host, _| {
         drop(host.settings.insert("net.ipv4.conf.eth0.rp_filter".into(), "1".into()))
     }),
+    ("router-advertisements", Harm::Loses, |host, _| ipv6::be_host(host, "eth1")),
     ("neighbours", Harm::Loses, |host, _| neighbours::fill(host, 400, 0)),
     ("forwarding", Harm::Loses, |host, wanted| {
         host.interfaces.insert("eth2".into(), soft("veth", None));
@@ -249,8 +252,8 @@ const ALONE: [Fault; 22] = [
         host.interfaces.insert("tap0".into(), soft("veth", None));
         wanted.ports.push(tap("tap0"));
     }),
-    ("forwarding", Harm::Loses, |host, wanted| ipv6(host, wanted, "all.forwarding")),
-    ("forwarding", Harm::Loses, |host, wanted| ipv6(host, wanted, "eth2.force_forwarding")),
+    ("forwarding", Harm::Loses, |host, wanted| ipv6::turn_on(host, wanted, "all.forwarding")),
+    ("forwarding", Harm::Loses, |host, wanted| ipv6::turn_on(host, wanted, "eth2.force_forwarding")),
 ];
 
 /// Makes a file exist that may be read and written.
@@ -267,14 +270,6 @@ fn folder(host: &mut Host) -> &'static str {
     host.paths.folders.insert("/captures".into());
     host.paths.no_sockets.insert("/captures".into());
     "/captures"
-}
-
-/// Adds a packet port on an interface with IPv6, and turns this setting of IPv6 on.
-fn ipv6(host: &mut Host, wanted: &mut Wanted, setting: &str) {
-    host.interfaces.insert("eth2".into(), soft("veth", None));
-    host.settings.insert("net.ipv6.conf.eth2.disable_ipv6".into(), "0".into());
-    host.settings.insert(format!("net.ipv6.conf.{setting}"), "1".into());
-    wanted.ports.push(packet("eth2"));
 }
 
 fn memif(is_server: bool) -> WantedPort {
@@ -366,27 +361,6 @@ fn every_change_of_a_rule_is_of_a_form_that_is_undone() {
     for change in changes {
         assert!(change.has_known_form() && change.reversed().has_known_form(), "{change}");
     }
-}
-
-/// Seen: `conf.IF.forwarding` was read and set, by which IPv6 is not forwarded.
-#[test]
-fn ipv6_is_forwarded_by_the_setting_of_all_interfaces_or_by_force_and_only_the_latter_is_changed() {
-    let found = |settings: &[&str]| {
-        let (mut host, mut wanted) = (good_host(), wanted());
-        settings.iter().for_each(|setting| ipv6(&mut host, &mut wanted, setting));
-        wanted.ports.truncate(3);
-        findings(&host, &wanted)
-    };
-    assert_eq!(found(&["eth2.forwarding"]), [], "that makes it a router, and forwards nothing");
-    for by_all in [&["all.forwarding"][..], &["all.forwarding", "eth2.force_forwarding"]] {
-        let found = found(by_all);
-        let [finding] = &found[..] else { panic!("{found:?}") };
-        assert_eq!(finding.change, None, "its undo would not be exact");
-        assert!(finding.remedy.starts_with("sysctl -w net.ipv6.conf.all.forwarding=0 if "), "{finding}");
-    }
-    let change = found(&["eth2.force_forwarding"]).remove(0).change.unwrap();
-    assert_eq!(change.to_string(), "sysctl -w net.ipv6.conf.eth2.force_forwarding=0");
-    assert_eq!(found(&["all.forwarding", "eth2.disable_ipv6"]), [], "it receives no IPv6");
 }
 
 /// Adds ports on these queues of eth0, which is a port already.

@@ -8,10 +8,25 @@ use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
 use std::error::Error;
 
+/// Maximum number of a forwarder's ports.
+pub(super) const PORTS_MAX: usize = 255;
+
 /// The reason why a port could not be opened. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// The port or the worker has a number that the program cannot have. Nothing was opened.
+    #[error(
+        "open port {port} of worker {worker}: numbers begin at 0, and there are at most {PORTS_MAX} ports, and {workers} workers: give          other numbers, or more workers"
+    )]
+    Place {
+        /// The number of the port.
+        port: usize,
+        /// The number of its worker.
+        worker: u32,
+        /// Number of workers.
+        workers: usize,
+    },
     /// A queue of an interface.
     #[error(transparent)]
     Xdp(#[from] XdpError),
@@ -21,6 +36,7 @@ pub enum OpenError {
     )]
     NoQueueForWorker {
         /// The error of the queue.
+        #[source]
         error: XdpError,
         /// Number of workers.
         workers: usize,
@@ -39,6 +55,7 @@ pub enum OpenError {
         /// The socket.
         port: String,
         /// The error and the remedy.
+        #[source]
         error: Box<dyn Error + Send + Sync>,
     },
     /// An interface, by a packet socket.
@@ -54,8 +71,8 @@ pub enum OpenError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The host's own addresses, which a packet port leaves to the kernel.
-    #[error("read the host's addresses: {0}")]
-    Addresses(std::io::Error),
+    #[error("read the host's addresses: {0}; are there file descriptors left?")]
+    Addresses(#[source] std::io::Error),
     /// The interface does not report its properties.
     #[error("{what} of {interface}: {error}; is it still there?")]
     Interface {
@@ -64,6 +81,7 @@ pub enum OpenError {
         /// The interface.
         interface: String,
         /// The kernel's error.
+        #[source]
         error: std::io::Error,
     },
 }

@@ -8,6 +8,7 @@ pub use error::OpenError;
 
 use crate::{PortSpec, WrapSpec};
 use device::Opened;
+use error::PORTS_MAX;
 use netmem::port::af_packet::ControlTraffic;
 use netmem::port::fault::FaultPort;
 use netmem::port::trace::TracePort;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 pub struct OpenConfig {
     /// Slots of each ring, a power of two. Default 2,048.
     pub ring: u32,
-    /// Number of workers, each of which opens every port for itself. Default 1.
+    /// Number of workers, at least 1. Each of them opens every port for itself. Default 1.
     pub workers: usize,
     /// The XDP mode of `xdp` ports. Default in the driver, if that is possible.
     pub xdp_mode: XdpModePreference,
@@ -55,9 +56,9 @@ impl Default for OpenConfig {
 /// The number of a port in the program, and of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortPlace {
-    /// The port's number, from 0. The MAC address of a link without an interface contains it.
+    /// The port's number, from 0 to 254. The MAC address of a link without an interface contains it.
     pub port: usize,
-    /// The worker's number, from 0. It selects the worker's queues of the port.
+    /// The worker's number, from 0 and less than [`OpenConfig::workers`]. It selects the worker's queues of the port.
     pub worker: u32,
 }
 
@@ -152,6 +153,7 @@ impl PortOpener {
         worker: &mut Worker,
         pool: &Pool,
     ) -> Result<OpenPort, OpenError> {
+        self.check(place)?;
         let Opened { mut port, end, detail, copies } = self.device(&spec.device, place, worker, pool)?;
         for wrap in spec.wraps.iter().rev() {
             port = match wrap {
@@ -160,6 +162,14 @@ impl PortOpener {
             };
         }
         Ok(OpenPort { port, mac: end.mac, mtu: end.mtu, detail, copies })
+    }
+
+    fn check(&self, PortPlace { port, worker }: PortPlace) -> Result<(), OpenError> {
+        let workers = self.config.workers;
+        if port < PORTS_MAX && (worker as usize) < workers {
+            return Ok(());
+        }
+        Err(OpenError::Place { port, worker, workers })
     }
 
     /// The UMEM that all `xdp` ports of this memory share; None before the first.
@@ -173,5 +183,53 @@ impl PortOpener {
     #[must_use]
     pub fn control_traffic(&self) -> Option<&Arc<ControlTraffic>> {
         self.control.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port_spec;
+    use netmem::{MemoryConfig, PoolConfig};
+    use std::error::Error;
+    use std::io;
+
+    /// Found in a review: without workers an xdp port panicked, with a worker that does not exist its line was about queues,
+    /// and the MAC address of port 256 was that of port 0.
+    #[test]
+    fn a_port_or_a_worker_with_a_number_that_does_not_exist_is_refused_before_anything_is_opened() {
+        let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..Default::default() }).unwrap();
+        for (port, worker, workers) in [(0, 0, 0), (0, 1, 1), (255, 0, 1), (256, 2, 3)] {
+            let mut opener = PortOpener::new(&memory, OpenConfig { workers, ..Default::default() });
+            for spec in ["xdp:lo", "xdp:lo,queues=1", "memif:/none.sock", "pcap:in=/none.pcap"] {
+                let refused =
+                    opener.open(&port_spec(spec).unwrap(), PortPlace { port, worker }, &mut w, &pool);
+                let error = refused.map(drop).unwrap_err();
+                let is_place = matches!(error, OpenError::Place { .. });
+                let line = error.to_string();
+                let begin = format!("open port {port} of worker {worker}: ");
+                assert!(
+                    is_place && line.starts_with(&begin) && line.contains(&format!(" {workers} workers")),
+                    "{line}"
+                );
+            }
+        }
+    }
+
+    /// Found in a review: of these, one line had no remedy, and none had its cause as its source.
+    #[test]
+    fn errors_about_a_host_name_step_and_remedy_and_have_their_cause() {
+        let error = || io::Error::from_raw_os_error(24);
+        let interface = "eth0".to_owned();
+        for (open, step) in [
+            (OpenError::Addresses(error()), "read the host's addresses: "),
+            (OpenError::Interface { what: "MTU", interface, error: error() }, "MTU of eth0: "),
+        ] {
+            let line = open.to_string();
+            assert!(line.starts_with(step) && line.ends_with('?'), "{line}");
+            assert!(open.source().is_some_and(|cause| line.contains(&cause.to_string())), "{line}");
+        }
     }
 }

@@ -1,0 +1,60 @@
+//! A rule about the router advertisements that the kernel accepts on the ports of a router.
+
+use super::interface;
+use crate::change::{Change, interface_key};
+use crate::finding::{Findings, Harm};
+use crate::host::Host;
+use crate::wanted::{Device, Wanted};
+
+/// Finds ports on whose interface the kernel is a host of IPv6, and not a router. There it takes prefixes, a default route
+/// and an MTU from every advertisement, and a router that follows its routes takes them too. As a router the kernel ignores
+/// advertisements (RFC 4861 §6.2.7), and its own say so that it is one (§7.2.5). This does not make it forward, which
+/// depends on `conf.all.forwarding` and `force_forwarding`. `accept_ra` of 2 is the explicit wish to take them.
+pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    if !wanted.kernel_routes {
+        return;
+    }
+    for port in &wanted.ports {
+        let Some(name) = received_by_the_kernel(&port.device) else { continue };
+        let name = interface(host, name).map_or(name, |(own, _)| own);
+        if !has_ipv6(host, name) || host.setting(&interface_key("ipv6", name, "accept_ra")) != Some("1") {
+            continue;
+        }
+        let key = as_router(name);
+        if host.setting(&key) == Some("0") {
+            let what = "a router advertisement of any host on the link changes the kernel's IPv6 routes, which netmem follows \
+                        (accept_ra)"
+                .to_owned();
+            let change = Change::Setting { key, from: "0".to_owned(), to: "1".to_owned() };
+            found.mend("router-advertisements", Harm::Loses, &port.name, what, change);
+        }
+    }
+}
+
+/// Returns the settings with which the kernel is a router, and no host, on each interface of the ports, as arguments of
+/// sysctl(8) that follow others. Empty if the plan does not route.
+pub fn as_routers(host: &Host, wanted: &Wanted) -> String {
+    let names = wanted.interfaces().filter(|_| wanted.routes);
+    let names = names.map(|(_, name)| interface(host, name).map_or(name, |(own, _)| own));
+    names.filter(|name| has_ipv6(host, name)).map(|name| format!(" {}=1", as_router(name))).collect()
+}
+
+/// Returns true if the kernel receives IPv6 on this interface.
+pub fn has_ipv6(host: &Host, interface: &str) -> bool {
+    host.setting(&interface_key("ipv6", interface, "disable_ipv6")) == Some("0")
+}
+
+/// Returns the setting by which the kernel is a router in neighbour discovery.
+fn as_router(interface: &str) -> String {
+    interface_key("ipv6", interface, "forwarding")
+}
+
+/// Returns the interface of a port whose advertisements the kernel receives.
+fn received_by_the_kernel(device: &Device) -> Option<&str> {
+    match device {
+        Device::Xdp(place) => Some(&place.interface[..]).filter(|_| place.leaves_control || place.is_partial),
+        Device::Packet(name) => Some(name),
+        // No host but the kernel is there.
+        Device::Tap(_) | Device::Memif { .. } | Device::Files { .. } => None,
+    }
+}
