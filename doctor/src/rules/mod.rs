@@ -53,7 +53,8 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
 
 /// Finds cases in which the kernel also handles the packets of `wanted`. The kernel forwards packets that a packet
 /// port receives, by a route or a bridge. It also drops packets that come in on another port than the one by which
-/// it answers, and takes routes from router advertisements. Also finds interfaces of the kernel, on top of a port's, that get no packets any more.
+/// it answers, and takes routes from router advertisements. Also finds interfaces of the kernel, on top of a port's,
+/// that get no packets any more.
 ///
 /// # Cost
 /// A list of the interfaces and some files of /proc. None if no port is on an interface.
