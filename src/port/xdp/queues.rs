@@ -196,6 +196,11 @@ impl Port for XdpQueues {
         states.find(|state| *state != PortState::Up).unwrap_or(PortState::Up)
     }
 
+    /// One of its queues has failed: it is down until it is closed and opened again.
+    fn is_failed(&self) -> bool {
+        self.queues.iter().any(XdpPort::is_failed)
+    }
+
     fn counters(&self) -> Arc<PortCounters> {
         self.queues.iter().for_each(|queue| drop(queue.counters()));
         Arc::clone(&self.counters)
