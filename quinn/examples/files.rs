@@ -2,7 +2,7 @@
 //! serves the files of FOLDER to clients of `hq-interop`, HTTP/0.9 over QUIC: `GET /name` on a stream for each request.
 //! Needs root; Ctrl-C ends it.
 
-use netmem::port::xdp::{Netdev, Take, TakeRule, XdpConfig, XdpQueues};
+use netmem::port::xdp::{Take, TakeRule, XdpConfig, XdpQueues};
 use netmem::wire::ipv4;
 use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem};
 use netmem_quinn::PortSocket;
@@ -59,7 +59,7 @@ fn endpoint(interface: &str, address: SocketAddr, config: ServerConfig) -> Resul
     let rule = TakeRule { protocol: Some(ipv4::UDP), port: Some(address.port()), to };
     let xdp_config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
     // A card spreads flows over its queues.
-    let queues: Vec<u32> = (0..Netdev::open(interface)?.queues()?.map_or(1, |queues| queues.rx)).collect();
+    let queues = XdpQueues::all_of(interface)?;
     let port = XdpQueues::open(&Umem::new(&memory), &mut worker, &pool, interface, &queues, &xdp_config)?;
     let socket = Arc::new(PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, address));
     let runtime = Arc::new(TokioRuntime);
