@@ -28,6 +28,8 @@
 //! }
 //! ```
 //!
+//! This version is for quinn 0.11, from 0.11.12 on. A server ends by [`PortSocket::close`].
+//!
 //! # Copies
 //! Received payloads are copied into quinn's own buffers ([`poll_recv`](quinn::AsyncUdpSocket::poll_recv) fills the
 //! caller's). Sent data is copied from quinn's buffer into frames. That is one copy each way; a kernel socket makes the
