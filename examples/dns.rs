@@ -1,7 +1,7 @@
 //! An authoritative DNS server beside the kernel: `dns eth0 ZONE` answers in the frame that carried the question. Lines
 //! of ZONE have the form `www.example.test. A 192.0.2.80`, of types A, AAAA, NS and SOA. Needs root; Ctrl-C ends it.
 
-use netmem::port::xdp::{Netdev, XdpConfig, XdpQueues};
+use netmem::port::xdp::{XdpConfig, XdpQueues};
 use netmem::wire::Datagram;
 use netmem::{Batch, DmaMap, Frame, Memory, MemoryConfig, Pool, PoolConfig, Port, Umem};
 use std::iter::successors;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(&memory, &mut w, &config)?;
     let config = XdpConfig { take: Some("udp:53".parse()?), ..XdpConfig::default() };
     // A card spreads flows over its queues.
-    let queues: Vec<u32> = (0..Netdev::open(interface)?.queues()?.map_or(1, |queues| queues.rx)).collect();
+    let queues = XdpQueues::all_of(interface)?;
     let umem = Umem::new(&memory);
     let port: &mut dyn Port = &mut XdpQueues::open(&umem, &mut w, &pool, interface, &queues, &config)?;
     let mut frames = Batch::new();

@@ -4,7 +4,7 @@
 //! port that takes `udp:7`.
 
 use netmem::limits::BATCH_MAX;
-use netmem::port::xdp::{Netdev, Take, TakeRule, XdpConfig, XdpGrant, XdpQueues};
+use netmem::port::xdp::{Take, TakeRule, XdpConfig, XdpGrant, XdpQueues};
 use netmem::wire::{Datagram, ipv4};
 use netmem::{Batch, DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Umem, Worker, XdpPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,8 +38,7 @@ fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
         Box::new(XdpPort::open_granted(&umem, &mut worker, &pool, grant, &config)?)
     } else {
         // A card spreads flows over its queues.
-        let queues: Vec<u32> =
-            (0..Netdev::open(interface)?.queues()?.map_or(1, |queues| queues.rx)).collect();
+        let queues = XdpQueues::all_of(interface)?;
         Box::new(XdpQueues::open(&umem, &mut worker, &pool, interface, &queues, &config)?)
     };
     let mut frames = Batch::new();

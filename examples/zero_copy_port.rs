@@ -58,10 +58,15 @@ impl Rx for CardPort {
 #[rustfmt::skip]
 impl Tx for CardPort {
     fn tx_posted(&self) -> usize { self.rings(|[.., queued, sent]| queued.len() + sent.len()) }
+    /// Frames with open offload work: the card completes no checksum and cuts no packet.
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch { frames.extract(|frame| frame.offload().is_some()) }
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let mut unsendable = self.take_unsendable(frames);
+        self.1.add(|counters| &counters.tx_invalid, unsendable.len() as u64);
         let n = 64_usize.saturating_sub(self.tx_posted()).min(frames.len());
         self.1.count_tx(&frames[..n]);
         self.rings(|[.., queued, _]| queued.extend(frames.post(w, n)));
+        frames.append(&mut unsendable);
         n
     }
 }

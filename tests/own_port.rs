@@ -8,7 +8,8 @@ mod zero_copy_port;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::conformance::{Peer, check};
-use netmem::port::{Complete, Fill, Posted, Rx, Tx};
+use netmem::port::{Complete, Fill, Port, Posted, Rx, Tx};
+use netmem::wire::offload::{Offload, PartialChecksum};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -58,6 +59,26 @@ fn frames_with_a_port_of_another_crate_are_counted_as_posted() {
     let ledger = pool.ledger();
     assert!(ledger.balanced() && (ledger.posted, ledger.owned) == (71, 1), "{ledger:?}");
     drop((port, card, frames));
+    assert!(pool.ledger().all_freed());
+}
+
+/// Seen: the example sent packets whose checksum was left to it, and which it did not complete.
+#[test]
+fn frames_with_open_offload_work_are_counted_and_stay_in_the_batch() {
+    let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).expect("memory");
+    let mut w = memory.worker().expect("a worker");
+    let pool =
+        Pool::new(&memory, &mut w, &PoolConfig { frames: 8, ..PoolConfig::default() }).expect("a pool");
+    let mut port = CardPort::default();
+    let mut frames = Batch::new();
+    pool.alloc_burst(&mut w, &mut frames, 3);
+    frames.put_each(60, |_, bytes| bytes.fill(1));
+    let checksum = Some(PartialChecksum { start: 34, offset: 6 });
+    frames[0].set_offload(Offload { checksum, ..Offload::default() }).expect("headroom");
+    assert_eq!((port.tx(&mut w, &mut frames), frames.len(), port.tx_posted()), (2, 1, 2));
+    assert_eq!((port.counters().tx_invalid.get(), port.counters().tx.get()), (1, 2));
+    assert_eq!((port.take_unsendable(&mut frames).len(), frames.len()), (1, 0));
+    drop(port);
     assert!(pool.ledger().all_freed());
 }
 

@@ -1,7 +1,7 @@
 //! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel.
 
 use super::options::Keys;
-use netmem::port::xdp::{Netdev, Punt, Take, XdpError};
+use netmem::port::xdp::{Punt, Take, XdpError, XdpQueues};
 use std::fmt;
 
 /// An AF_XDP port.
@@ -68,19 +68,12 @@ impl XdpSpec {
     }
 
     fn all(&self) -> Result<u32, String> {
-        let interface = || self.interface.clone();
-        let unknown = |_| XdpError::UnknownInterface { interface: interface() }.to_string();
-        let queues = Netdev::open(&self.interface).and_then(|netdev| netdev.queues()).map_err(unknown)?;
-        let Some(queues) = queues.map(|queues| queues.rx.min(queues.tx)) else {
-            return Err(format!(
-                "interface {} does not say how many queues it has: give queues=N",
-                self.interface
-            ));
-        };
+        let all = XdpQueues::all_of(&self.interface).map_err(|error| error.to_string())?;
+        let queues = all.len() as u32;
         match queues.saturating_sub(self.queue) {
             0 => {
-                let error =
-                    XdpError::NoSuchQueue { interface: interface(), queue: self.queue, queues: Some(queues) };
+                let (interface, queue) = (self.interface.clone(), self.queue);
+                let error = XdpError::NoSuchQueue { interface, queue, queues: Some(queues) };
                 Err(error.to_string())
             }
             count => Ok(count),

@@ -2,8 +2,7 @@
 //! serves the files of FOLDER to clients of `hq-interop`, HTTP/0.9 over QUIC: `GET /name` on a stream for each request.
 //! Needs root; Ctrl-C ends it.
 
-use netmem::port::xdp::{Netdev, Take, TakeRule, XdpConfig, XdpQueues};
-use netmem::wire::ipv4;
+use netmem::port::xdp::{Take, XdpConfig, XdpQueues};
 use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem};
 use netmem_quinn::PortSocket;
 use netmem_tokio::AsyncPort;
@@ -33,11 +32,16 @@ async fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     };
     let folder: Arc<Path> = Path::new(folder).into();
     let address = address.parse().map_err(|_| format!("{address}: not ADDRESS:PORT"))?;
-    let endpoint = endpoint(interface, address, tls(certificate, key)?)?;
+    let config = tls(certificate, key)?;
+    let socket = Arc::new(socket(interface, address)?);
+    let runtime = Arc::new(TokioRuntime);
+    let (settings, own) = (EndpointConfig::default(), socket.clone());
+    let endpoint = Endpoint::new_with_abstract_socket(settings, Some(config), own, runtime)?;
     while let Some(incoming) = endpoint.accept().await {
         tokio::spawn(serve(incoming, Arc::clone(&folder)));
     }
-    Ok(())
+    // Its port is down for good.
+    Err(format!("{interface} is {}", socket.state()).into())
 }
 
 fn tls(certificate: &str, key: &str) -> Result<ServerConfig, Box<dyn Error>> {
@@ -49,21 +53,19 @@ fn tls(certificate: &str, key: &str) -> Result<ServerConfig, Box<dyn Error>> {
     Ok(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?)))
 }
 
-fn endpoint(interface: &str, address: SocketAddr, config: ServerConfig) -> Result<Endpoint, Box<dyn Error>> {
+fn socket(interface: &str, address: SocketAddr) -> Result<PortSocket, Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig::default())?;
     let mut worker = memory.worker()?;
     let pool_config = PoolConfig { frames: 8192, dma: DmaMap::Umem, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut worker, &pool_config)?;
-    // 0.0.0.0 and [::] stand for all addresses.
-    let to = Some(address.ip().into()).filter(|_| !address.ip().is_unspecified());
-    let rule = TakeRule { protocol: Some(ipv4::UDP), port: Some(address.port()), to };
-    let xdp_config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
+    // 0.0.0.0 and [::] stand for all addresses of their family. Those of the other one stay with the kernel.
+    let length = if address.ip().is_unspecified() { "/0" } else { "" };
+    let take: Take = format!("udp:{}@{}{length}", address.port(), address.ip()).parse()?;
+    let xdp_config = XdpConfig { take: Some(take), ..XdpConfig::default() };
     // A card spreads flows over its queues.
-    let queues: Vec<u32> = (0..Netdev::open(interface)?.queues()?.map_or(1, |queues| queues.rx)).collect();
+    let queues = XdpQueues::all_of(interface)?;
     let port = XdpQueues::open(&Umem::new(&memory), &mut worker, &pool, interface, &queues, &xdp_config)?;
-    let socket = Arc::new(PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, address));
-    let runtime = Arc::new(TokioRuntime);
-    Ok(Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(config), socket, runtime)?)
+    Ok(PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, address))
 }
 
 /// Answers all requests of a connection, each in a task of its own.

@@ -5,7 +5,7 @@
 //! datagrams, the kernel keeps all other traffic of the interface.
 //!
 //! ```no_run
-//! use netmem::port::xdp::{Netdev, XdpConfig, XdpQueues};
+//! use netmem::port::xdp::{XdpConfig, XdpQueues};
 //! use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem};
 //! use netmem_quinn::PortSocket;
 //! use netmem_tokio::AsyncPort;
@@ -20,13 +20,15 @@
 //!     let pool = Pool::new(&memory, &mut worker, &pool_config)?;
 //!     let xdp_config = XdpConfig { take: Some("udp:443@192.0.2.1".parse()?), ..XdpConfig::default() };
 //!     // All queues: a card spreads flows over them, and the kernel would refuse those of a queue that is left out.
-//!     let queues: Vec<u32> = (0..Netdev::open("eth0")?.queues()?.map_or(1, |queues| queues.rx)).collect();
+//!     let queues = XdpQueues::all_of("eth0")?;
 //!     let port = XdpQueues::open(&Umem::new(&memory), &mut worker, &pool, "eth0", &queues, &xdp_config)?;
 //!     let socket = PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, "192.0.2.1:443".parse()?);
 //!     let runtime = Arc::new(TokioRuntime);
 //!     Ok(Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(config), Arc::new(socket), runtime)?)
 //! }
 //! ```
+//!
+//! This version is for quinn 0.11, from 0.11.12 on. A server ends by [`PortSocket::close`].
 //!
 //! # Copies
 //! Received payloads are copied into quinn's own buffers ([`poll_recv`](quinn::AsyncUdpSocket::poll_recv) fills the

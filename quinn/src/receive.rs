@@ -26,7 +26,7 @@ impl State {
             return Poll::Ready(Ok(0));
         }
         if self.received.is_empty() && ready!(self.port.poll_receive(context, &mut self.received)) == 0 {
-            let finished = "the port will receive nothing more";
+            let finished = format!("the port will receive nothing more, and is {}", self.port.port().state());
             return Poll::Ready(Err(io::Error::new(ErrorKind::BrokenPipe, finished)));
         }
         match self.read(local, buffers, meta) {
@@ -123,7 +123,9 @@ fn with_scope(mut src: SocketAddr, local: SocketAddr) -> SocketAddr {
     src
 }
 
+/// Returns whether a datagram is for the socket, and of one host, to which it can be answered.
 fn is_for(local: SocketAddr, datagram: &Datagram) -> bool {
     let is_here = local.ip().is_unspecified() || datagram.dst.ip() == local.ip();
-    is_here && datagram.dst.is_ipv4() == local.is_ipv4() && datagram.dst.port() == local.port()
+    let is_ours = datagram.dst.is_ipv4() == local.is_ipv4() && datagram.dst.port() == local.port();
+    is_here && is_ours && datagram.answer().is_some()
 }

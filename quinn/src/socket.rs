@@ -1,8 +1,8 @@
 //! A port as a socket.
 
 use crate::state::{SEGMENTS_MAX, SocketCounts, State};
-use netmem::Batch;
-use netmem::port::{NextHop, NextHops};
+use netmem::port::{NextHop, NextHops, PortCounters};
+use netmem::{Batch, PortState};
 use netmem_tokio::AsyncPort;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
 /// The first and the longest pause between two checks: a device does not wake a task when it has room.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -32,7 +32,9 @@ pub struct PortSocket {
 impl PortSocket {
     /// Makes a socket of the address and UDP port `local`, whose datagrams the port receives. With an unspecified
     /// address (`0.0.0.0:443`), it has all addresses whose datagrams the port receives, and answers from the address
-    /// that was asked. It cannot be a client's then.
+    /// that was asked. It cannot be a client's then. It has the addresses of one family only: datagrams of the other one
+    /// are ignored. So let the port [take](netmem::port::xdp::Take) no others from the kernel: `udp:443@0.0.0.0/0` for
+    /// `0.0.0.0:443`, and `udp:443@::/0` for `[::]:443`.
     ///
     /// At most three quarters of the pool's frames are posted for reception, and no more than the port was set to
     /// ([`AsyncPort::set_posted_max`]). The rest is for transmission: a pool of fewer than 128 frames sends fewer
@@ -51,25 +53,88 @@ impl PortSocket {
     /// datagram goes to the station from which the last one of its destination came. `ask` is called at each
     /// transmission of quinn, and must not call the socket.
     pub fn set_next_hop(&self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
-        self.state().next_hops.set_ask(ask);
+        self.lock().next_hops.set_ask(ask);
     }
 
     /// Counts of datagrams that were not received or not sent so far. Frames that the device drops are in the port's
     /// counters.
     pub fn counts(&self) -> SocketCounts {
-        self.state().counts
+        self.lock().counts
+    }
+
+    /// The state of the port.
+    pub fn state(&self) -> PortState {
+        self.lock().port.port().state()
+    }
+
+    /// Returns whether the port is down for good ([`Port::is_failed`](netmem::Port::is_failed)). The endpoint ends then:
+    /// [`Endpoint::accept`](quinn::Endpoint::accept) returns None, and its connections are lost.
+    pub fn is_failed(&self) -> bool {
+        self.lock().port.port().is_failed()
+    }
+
+    /// The counters of the port. Those that its device keeps are read again ([`Port::counters`](netmem::Port::counters)).
+    pub fn port_counters(&self) -> Arc<PortCounters> {
+        self.lock().port.port().counters()
+    }
+
+    /// Waits until no endpoint has the socket any more, sends what is not sent yet, and closes the port as
+    /// [`AsyncPort::close`] does. Returns whether everything was sent within `at_most`. If an endpoint has the socket for
+    /// longer, returns false, and the port closes when the endpoint drops it.
+    ///
+    /// ```no_run
+    /// use netmem_quinn::PortSocket;
+    /// use quinn::Endpoint;
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// /// Ends a server: its clients are told, and the last packets are sent.
+    /// async fn end(endpoint: Endpoint, socket: Arc<PortSocket>) -> bool {
+    ///     endpoint.close(0_u32.into(), b"");
+    ///     endpoint.wait_idle().await;
+    ///     drop(endpoint);
+    ///     socket.close(Duration::from_secs(5)).await
+    /// }
+    /// ```
+    ///
+    /// # Cancelling
+    /// The port closes all the same, on the thread that drops it.
+    pub async fn close(self: Arc<Self>, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most;
+        let Ok(socket) = timeout_at(until, alone(self)).await else { return false };
+        let State { mut port, mut to_send, .. } = socket.into_state();
+        let is_handed = timeout_at(until, port.transmit(&mut to_send)).await.is_ok() && to_send.is_empty();
+        drop(to_send);
+        port.close(until.saturating_duration_since(Instant::now())).await && is_handed
     }
 
     /// Returns the port, the pool and the worker, after no endpoint has the socket any more. Frames that were not sent
     /// or read are freed. A socket that is dropped closes its port on the runtime's thread, which may wait for it: use
-    /// [`AsyncPort::close`].
+    /// [`PortSocket::close`].
     pub fn into_port(self) -> AsyncPort {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).port
+        self.into_state().port
+    }
+
+    fn into_state(self) -> State {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state is consistent between any two calls of foreign code. If such a call panicked, the state stays in use.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until there is no other reference to the socket. Nothing wakes a task when one is dropped.
+async fn alone(mut socket: Arc<PortSocket>) -> PortSocket {
+    let mut pause = SHORTEST;
+    loop {
+        match Arc::try_unwrap(socket) {
+            Ok(alone) => return alone,
+            Err(shared) => socket = shared,
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(LONGEST);
     }
 }
 
@@ -79,7 +144,7 @@ impl AsyncUdpSocket for PortSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.state().try_send(self.local, self.segments, transmit)
+        self.lock().try_send(self.local, self.segments, transmit)
     }
 
     fn poll_recv(
@@ -88,7 +153,7 @@ impl AsyncUdpSocket for PortSocket {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        self.state().poll_receive(self.local, context, buffers, meta)
+        self.lock().poll_receive(self.local, context, buffers, meta)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -126,7 +191,7 @@ impl Writable {
 impl UdpPoller for Writable {
     fn poll_writable(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if self.socket.state().has_room(self.socket.segments) {
+            if self.socket.lock().has_room(self.socket.segments) {
                 (self.pause, self.timer) = (SHORTEST, None);
                 return Poll::Ready(Ok(()));
             }

@@ -12,8 +12,8 @@ pub const SEGMENTS_MAX: usize = 32;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SocketCounts {
-    /// Frames that were freed unread: not a datagram, a wrong checksum, another address or port, or longer than quinn's
-    /// buffer.
+    /// Frames that were freed unread: not a datagram, a wrong checksum, another address or port, one that must not be
+    /// answered ([`Datagram::answer`](netmem::wire::Datagram::answer)), or longer than quinn's buffer.
     pub ignored: u64,
     /// Datagrams that were not sent because no next hop of their destination is known.
     pub no_next_hop: u64,

@@ -193,6 +193,28 @@ fn a_server_of_all_addresses_is_reached_at_each() {
     }
 }
 
+/// Seen: the rule of a server at `[::]` was for both families. It took the datagrams of IPv4 from the kernel, whose server
+/// had the same port, and ignored them.
+#[test]
+fn a_server_of_all_ipv6_addresses_leaves_ipv4_to_the_kernel() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
+    [&bed.h1, &bed.dut].iter().for_each(|namespace| namespace.set_ipv6(true));
+    bed.dut.ip("addr add fd77::254/64 dev one nodad");
+    bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    bed.h1.ip("addr add fd77::1/64 dev eth0 nodad");
+    let kernels = bed.dut.inside(|| UdpSocket::bind(("10.77.0.254", 4433)).unwrap());
+    kernels.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let (file, identity) = (Served::new("by-quic-at-all-of-ipv6", 4096), Identity::new());
+    let mut server = Server::start(&bed.dut, "one", "[::]:4433", &file, &identity);
+    server.1.set_ip("fd77::254".parse().unwrap());
+    server.fetch(&bed.h1, 1, &file, &identity);
+    let client = bed.h1.inside(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap());
+    wait_until("the kernel's server has its datagram", || {
+        client.send_to(b"for the kernel", ("10.77.0.254", 4433)).unwrap();
+        kernels.recv(&mut [0; 64]).is_ok_and(|len| len == 14)
+    });
+}
+
 #[test]
 fn quic_transfers_a_file_whole_over_a_link_that_loses_duplicates_and_delays() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };

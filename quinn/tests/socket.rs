@@ -165,6 +165,28 @@ async fn datagrams_for_other_sockets_are_ignored_and_counted() {
     end(socket, device, pool).await;
 }
 
+/// Seen: datagrams to a multicast group, from port 0, or from the socket's own address reached quinn, which answered them.
+/// A socket of `[::]` has none of IPv4.
+#[tokio::test]
+async fn datagrams_of_the_other_family_and_such_that_must_not_be_answered_are_ignored() {
+    let (socket, mut device, pool) = socket_of("[::]:443".parse().unwrap(), 64, 64);
+    ask(&socket).await;
+    let v4 = from("192.0.2.7:1", 0);
+    let good =
+        Datagram { src: "[2001:db8::7]:1".parse().unwrap(), dst: "[2001:db8::1]:443".parse().unwrap(), ..v4 };
+    let group = Datagram { dst: "[ff02::1]:443".parse().unwrap(), ..good };
+    let portless = Datagram { src: "[2001:db8::7]:0".parse().unwrap(), ..good };
+    let own = Datagram { src: good.dst, ..good };
+    for ignored in [v4, group, portless, own] {
+        deliver(&mut device, &ignored, b"no").await;
+    }
+    deliver(&mut device, &good, b"yes").await;
+    let came = receive(&socket, 8, 10).await;
+    assert_eq!(came.iter().map(|(bytes, _)| &bytes[..]).collect::<Vec<_>>(), [b"yes"]);
+    assert_eq!(socket.counts().ignored, 4);
+    end(socket, device, pool).await;
+}
+
 #[tokio::test]
 async fn segments_are_cut_into_frames_to_the_station_that_the_last_datagram_came_from() {
     let (socket, mut device, pool) = socket(64, 64);

@@ -1,7 +1,7 @@
 //! HTTP/1.1 beside the kernel: `http eth0 192.0.2.1 FILE` answers each GET to port 80 of a kernel address with the
 //! file, over smoltcp and AF_XDP. The kernel answers ping, ARP and all other ports. Needs root; Ctrl-C ends it.
 
-use netmem::port::xdp::{Netdev, XdpConfig, XdpQueues};
+use netmem::port::xdp::{XdpConfig, XdpQueues};
 use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem};
 use netmem_smoltcp::PortDevice;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = Pool::new(&memory, &mut w, &config)?;
     let config = XdpConfig { take: Some(format!("tcp:80@{address}").parse()?), ..XdpConfig::default() };
     // A card spreads flows over its queues.
-    let queues: Vec<u32> = (0..Netdev::open(name)?.queues()?.map_or(1, |queues| queues.rx)).collect();
+    let queues = XdpQueues::all_of(name)?;
     let port = XdpQueues::open(&Umem::new(&memory), &mut w, &pool, name, &queues, &config)?;
     let mut device = PortDevice::beside_kernel(Box::new(port), w, &pool, 1500)?;
 

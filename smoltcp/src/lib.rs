@@ -5,6 +5,9 @@
 //! the device wrote, and writes one into the frame that the device sends. (smoltcp itself copies between packets and
 //! the buffers of its sockets.)
 //!
+//! This version is for smoltcp 0.14, of which it enables TCP sockets, Ethernet, IP and answers to ping. A program that needs
+//! other sockets enables smoltcp's features `socket-udp` or `socket-icmp` itself.
+//!
 //! There are two ways to be on a link:
 //!
 //! | | smoltcp | the kernel |

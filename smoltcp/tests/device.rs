@@ -5,14 +5,14 @@
 use netmem::limits::BATCH_MAX;
 use netmem::port::NextHop;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
-use netmem::wire::{Datagram, Ethernet, MacAddr, ethernet};
+use netmem::wire::{Datagram, Ethernet, Ipv4, MacAddr, ethernet, icmp, ipv4};
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
 use netmem_smoltcp::{DeviceError, PortDevice};
 use smoltcp::iface::{Config, Interface, SocketSet};
-use smoltcp::phy::{Device, Medium, RxToken, TxToken};
+use smoltcp::phy::{ChecksumCapabilities, Device, Medium, RxToken, TxToken};
 use smoltcp::socket::udp;
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Address};
+use smoltcp::wire::{EthernetAddress, HardwareAddress, Icmpv4Packet, Icmpv4Repr, IpCidr, Ipv4Address};
 use std::thread;
 use std::time::Duration;
 
@@ -356,6 +356,34 @@ fn a_socket_of_smoltcp_answers_a_datagram_in_both_ways_to_be_on_a_link() {
         drop((device, network));
         assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     }
+}
+
+/// Seen: a station was said to answer ping, and smoltcp was built without that.
+#[test]
+fn a_station_answers_ping() {
+    let (mut device, mut network, _pool) = device(64, true);
+    let mut interface = Interface::new(Config::new(EthernetAddress(OWN_BYTES).into()), &mut device, NOW);
+    interface
+        .update_ip_addrs(|all| all.push(IpCidr::new(Ipv4Address::new(192, 0, 2, 1).into(), 24)).unwrap());
+    let message = |repr: Icmpv4Repr<'_>| {
+        let mut message = vec![0; repr.buffer_len()];
+        repr.emit(&mut Icmpv4Packet::new_unchecked(&mut message[..]), &ChecksumCapabilities::default());
+        message
+    };
+    let (ident, seq_no, data) = (7, 1, &b"are you there?"[..]);
+    let request = message(Icmpv4Repr::EchoRequest { ident, seq_no, data });
+    let len = request.len() as u16;
+    let ip = Ipv4::new([192, 0, 2, 7].into(), [192, 0, 2, 1].into(), icmp::PROTOCOL, 64, len).to_bytes();
+    let link = Ethernet::new(OWN, PEER, ethernet::IPV4).to_bytes();
+    deliver(&mut network, &arp_request());
+    deliver(&mut network, &[&link[..], &ip, &request].concat());
+    interface.poll(NOW, &mut device, &mut SocketSet::new(vec![]));
+    device.flush();
+    let answers = sent(&mut network);
+    let answer = answers.iter().filter_map(|frame| Ethernet::parse(frame).ok()).find_map(|(link, packet)| {
+        (link.ethertype() == ethernet::IPV4).then(|| (link.dst, packet[ipv4::HEADER_LEN..].to_vec()))
+    });
+    assert_eq!(answer, Some((PEER, message(Icmpv4Repr::EchoReply { ident, seq_no, data }))));
 }
 
 /// 192.0.2.7 asks on the link for 192.0.2.1 (RFC 826).

@@ -31,7 +31,7 @@ fn bpf<T>(command: libc::c_int, attributes: &T) {
 }
 
 /// Why it is down, or nothing.
-pub fn says(port: &XdpPort) -> String {
+pub fn says(port: &dyn Port) -> String {
     match port.state() {
         PortState::Up => String::new(),
         PortState::Down(reason) => reason,

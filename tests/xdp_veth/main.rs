@@ -8,6 +8,7 @@ mod forked;
 mod health;
 mod lookup;
 mod elsewhere;
+mod failed;
 #[path = "../netns/mod.rs"]
 mod netns;
 mod punt;

@@ -3,7 +3,7 @@
 
 use crate::netns::{in_namespace, ip, veth};
 use crate::{bench, open_files, program_on, rings_mapped, small, wait_for};
-use netmem::port::xdp::{Punt, XdpConfig, XdpError, XdpMode, ZeroCopy};
+use netmem::port::xdp::{Punt, XdpConfig, XdpError, XdpMode, XdpQueues, ZeroCopy};
 use netmem::system::bpf::{RedirectProgram, SocketMap};
 use netmem::system::netdev::Netdev;
 use netmem::system::xdp::Socket;
@@ -178,5 +178,21 @@ fn a_small_limit_on_locked_memory_is_refused_with_the_numbers() {
         let expected = XdpError::LockedMemory { interface: "a0".into(), needed: 8192, limit: Some(64) };
         assert_eq!(error, expected);
         assert!(error.to_string().contains("CAP_IPC_LOCK"), "{error}");
+    });
+}
+
+/// Seen: the second queue, which only received, was left out without a word, or the port of all queues was refused by
+/// the number of one.
+#[test]
+fn all_queues_of_an_interface_that_receives_by_more_than_it_sends_by_are_refused_with_the_remedy() {
+    const TEST: &str = "refusals::all_queues_of_an_interface_that_receives_by_more_than_it_sends_by_are_refused_with_the_remedy";
+    in_namespace(TEST, || {
+        veth("a0", "a1", 2);
+        assert_eq!(XdpQueues::all_of("a0"), Ok(vec![0, 1]));
+        ip("link del a0");
+        ip("link add a0 numrxqueues 2 numtxqueues 1 type veth peer name a1");
+        let refused = XdpQueues::all_of("a0").unwrap_err();
+        assert_eq!(refused, XdpError::UnpairedQueues { interface: "a0".into(), rx: 2, tx: 1 });
+        assert_eq!(XdpQueues::all_of("lo"), Err(XdpError::UncountedQueues { interface: "lo".into() }));
     });
 }

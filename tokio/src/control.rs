@@ -1,6 +1,7 @@
 //! What tasks know of a shared port, and what they may ask of its driver.
 
 use netmem::port::PortCounters;
+use netmem::stats::Count;
 use netmem::{Port, PortState};
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +11,22 @@ use tokio::sync::watch;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Seen {
     pub state: PortState,
+    /// It is down for good.
+    pub is_failed: bool,
     /// The port is down, and the driver has no room for another frame. So a full queue stays full until the port is up.
     pub refuses: bool,
+}
+
+/// Frames that a driver freed. What the port itself frees is in the counters of the port.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct DriverCounters {
+    /// Received frames that came into no reader's queue: [`Incoming`](crate::Incoming) was dropped, or its queue was full
+    /// at the end of the driver. Frames that are in the queue belong to the reader and are not counted.
+    pub unread: Count,
+    /// Frames of tasks that the port did not take: it was down at the end of the driver, or can never carry them and does
+    /// not count them itself.
+    pub unsent: Count,
 }
 
 /// The state and the counters of a shared port, and the request to finish; a clone for each task. It keeps neither the
@@ -20,37 +35,85 @@ pub struct Seen {
 pub struct DriverControl {
     seen: watch::Receiver<Seen>,
     counters: Arc<PortCounters>,
+    freed: Arc<DriverCounters>,
     finish: watch::Sender<()>,
 }
 
 impl DriverControl {
-    pub(crate) fn new(seen: watch::Receiver<Seen>, port: &dyn Port, finish: watch::Sender<()>) -> Self {
-        DriverControl { seen, counters: port.counters(), finish }
+    pub(crate) fn new(
+        seen: watch::Receiver<Seen>,
+        port: &dyn Port,
+        freed: Arc<DriverCounters>,
+        finish: watch::Sender<()>,
+    ) -> Self {
+        DriverControl { seen, counters: port.counters(), freed, finish }
     }
 
     /// The state of the port when the driver looked last, which it does at least once a second. After the end of the
     /// driver, the port is down.
     pub fn state(&self) -> PortState {
-        if self.has_ended() {
+        let seen = self.seen.borrow();
+        if self.has_ended() && !seen.is_failed {
             return PortState::Down("its driver has ended".into());
         }
-        self.seen.borrow().state.clone()
+        seen.state.clone()
     }
 
-    /// Waits until the port is [up](PortState::Up). Returns true at once if it is, and false if the driver has ended.
-    /// Some ports are down for good: bound the call by `tokio::time::timeout`.
+    /// Returns whether the port is down for good ([`Port::is_failed`]). Its driver then ends, and returns the port.
+    pub fn is_failed(&self) -> bool {
+        self.seen.borrow().is_failed
+    }
+
+    /// Waits until the state is another one than `known`, and returns it. Returns None if it will not change any more,
+    /// since the driver has ended.
+    ///
+    /// ```
+    /// # use netmem_tokio::DriverControl;
+    /// async fn log(control: DriverControl) {
+    ///     let mut state = control.state();
+    ///     while let Some(now) = control.changed(&state).await {
+    ///         println!("the port is {now}");
+    ///         state = now;
+    ///     }
+    /// }
+    /// ```
     ///
     /// # Cancelling
     /// Nothing is lost.
-    #[must_use = "false: the driver has ended"]
+    pub async fn changed(&self, known: &PortState) -> Option<PortState> {
+        let mut seen = self.seen.clone();
+        loop {
+            let has_ended = seen.wait_for(|seen| seen.state != *known).await.is_err() || self.has_ended();
+            let now = self.state();
+            if now != *known {
+                return Some(now);
+            }
+            if has_ended {
+                return None;
+            }
+        }
+    }
+
+    /// Waits until the port is [up](PortState::Up). Returns true at once if it is, and false if the driver has ended or
+    /// the port is down for good.
+    ///
+    /// # Cancelling
+    /// Nothing is lost.
+    #[must_use = "false: the driver has ended, or the port is down for good"]
     pub async fn up(&self) -> bool {
         let mut seen = self.seen.clone();
-        seen.wait_for(|seen| seen.state == PortState::Up).await.is_ok() && !self.has_ended()
+        let is_known = seen.wait_for(|seen| seen.state == PortState::Up || seen.is_failed).await.is_ok();
+        is_known && !self.is_failed() && !self.has_ended()
     }
 
     /// The counters of the port. Those that a device keeps itself ([`Port::counters`]) are read once a second.
     pub fn counters(&self) -> &PortCounters {
         &self.counters
+    }
+
+    /// The counts of frames that the driver freed.
+    pub fn driver_counters(&self) -> &DriverCounters {
+        &self.freed
     }
 
     /// Asks the driver to finish: its queue takes no more frames, it sends those that were queued, and

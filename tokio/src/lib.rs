@@ -10,6 +10,12 @@
 //!   frame; it is freed to its pool. A [`DriverControl`] has the port's state and counters, and asks the driver to
 //!   finish.
 //!
+//! # A port that is down for good
+//! A port whose device or socket has failed carries frames again only after it was closed and opened again
+//! ([`Port::is_failed`](netmem::Port::is_failed)). [`AsyncPort::receive`] then returns 0, and [`Driver::run`] returns the
+//! port, so that [`Incoming::receive`] returns None and [`Outgoing::transmit`] an error. [`DriverControl::changed`] waits
+//! for each change of the state.
+//!
 //! # Cancelling
 //! Every future here may be dropped at every point at which it waits. Frames are appended to a batch in the same call
 //! that returns, and frames that were not transmitted are still in the batch. Two calls own frames, and free them unsent
@@ -76,7 +82,7 @@ mod queue;
 mod share;
 mod watch;
 
-pub use control::DriverControl;
+pub use control::{DriverControl, DriverCounters};
 pub use pool::closed;
 pub use port::AsyncPort;
 pub use queue::{Incoming, Outgoing};

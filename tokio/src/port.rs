@@ -57,9 +57,10 @@ impl AsyncPort {
     }
 
     /// Waits until frames have been received, and appends them to `frames`. Returns their number. Returns 0 at once if
-    /// `frames` has no room, or if nothing will be received any more ([`Rx::rx_finished`](netmem::Rx::rx_finished)). So a
-    /// loop that only receives and transmits must free the frames that [`AsyncPort::transmit`] leaves, or wait until the
-    /// port is [up](AsyncPort::up). Otherwise it turns without a pause as soon as `frames` is full.
+    /// `frames` has no room, or if nothing will be received any more: the port has [finished](netmem::Rx::rx_finished), or
+    /// is down for good ([`Port::is_failed`](netmem::Port::is_failed)). So a loop ends where the call returns 0. A loop
+    /// that only receives and transmits must free the frames that [`AsyncPort::transmit`] leaves, or wait until the port
+    /// is [up](AsyncPort::up). Otherwise `frames` is full at last, and the call returns 0 too.
     ///
     /// # Cancelling
     /// A call that does not return has received nothing.
@@ -100,7 +101,8 @@ impl AsyncPort {
     fn receive_now(&mut self, frames: &mut Batch) -> Option<usize> {
         self.tend();
         let received = self.port.0.rx(&mut self.worker, frames);
-        let is_done = received > 0 || frames.room() == 0 || self.port.0.rx_finished();
+        let has_ended = || self.port.0.rx_finished() || self.port.0.is_failed();
+        let is_done = received > 0 || frames.room() == 0 || has_ended();
         is_done.then(|| {
             self.watch.worked();
             received
@@ -158,17 +160,20 @@ impl AsyncPort {
     }
 
     /// Waits until the port is up ([`Port::state`](netmem::Port::state)), for a task that has frames which
-    /// [`AsyncPort::transmit`] left. Returns at once if it is. Some ports are down for good: bound the call by
-    /// `tokio::time::timeout`.
+    /// [`AsyncPort::transmit`] left. Returns true at once if it is, and false if it is down for good
+    /// ([`Port::is_failed`](netmem::Port::is_failed)).
     ///
     /// # Cancelling
     /// Nothing is lost.
-    pub async fn up(&mut self) {
+    #[must_use = "false: the port is down for good"]
+    pub async fn up(&mut self) -> bool {
         loop {
             consume_budget().await;
             self.tend();
-            if !self.is_down() {
-                return self.watch.worked();
+            let is_up = !self.is_down();
+            if is_up || self.port.0.is_failed() {
+                self.watch.worked();
+                return is_up;
             }
             self.watch.wait_to_send(&mut *self.port.0).await;
         }
@@ -194,7 +199,8 @@ impl AsyncPort {
     }
 
     /// Allocates up to `count` empty frames of the pool, and appends them to `frames` while there is room. Returns
-    /// their number.
+    /// their number: 0 forever if the port's ring has slots for all frames of the pool, since then all are posted for
+    /// reception. Make the pool larger than the ring, or set [`AsyncPort::set_posted_max`].
     pub fn alloc_burst(&mut self, frames: &mut Batch, count: usize) -> usize {
         self.pool.alloc_burst(&mut self.worker, frames, count)
     }
@@ -204,9 +210,10 @@ impl AsyncPort {
         &*self.port.0
     }
 
-    /// The port, for calls that change it. It is not armed.
+    /// The port, for calls that change it. It is not armed: a task that waits in [`AsyncPort::poll_receive`] is woken, and
+    /// arms it again.
     pub fn port_mut(&mut self) -> &mut dyn Port {
-        self.watch.end(&mut *self.port.0);
+        self.watch.interrupt(&mut *self.port.0);
         &mut *self.port.0
     }
 

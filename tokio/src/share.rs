@@ -1,8 +1,9 @@
 //! The task of a port that many tasks share.
 
-use crate::control::{DriverControl, Seen};
+use crate::control::{DriverControl, DriverCounters, Seen};
 use crate::port::AsyncPort;
 use crate::queue::{Incoming, Outgoing};
+use netmem::stats::Writer;
 use netmem::{Batch, Frame, PortState};
 use std::time::Duration;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -30,6 +31,7 @@ pub struct Driver {
     /// Frames wait to be sent, and the port is down.
     is_stuck: bool,
     seen: watch::Sender<Seen>,
+    freed: Writer<DriverCounters>,
     /// When the device's counters were read.
     counted: Instant,
     finish: watch::Sender<()>,
@@ -45,7 +47,11 @@ impl AsyncPort {
     /// Panics if `depth` is 0.
     pub fn share(self, depth: usize) -> (Incoming, Outgoing, Driver) {
         let ((incoming, received), (send, outgoing)) = (mpsc::channel(depth), mpsc::channel(depth));
-        let (seen, last_seen) = watch::channel(Seen { state: self.port().state(), refuses: false });
+        let (seen, last_seen) = watch::channel(Seen {
+            state: self.port().state(),
+            is_failed: self.port().is_failed(),
+            refuses: false,
+        });
         let (finish, asked) = watch::channel(());
         let driver = Driver {
             port: self,
@@ -56,6 +62,7 @@ impl AsyncPort {
             is_open: true,
             is_stuck: false,
             seen,
+            freed: Writer::default(),
             counted: Instant::now(),
             finish,
             asked,
@@ -67,7 +74,7 @@ impl AsyncPort {
 impl Driver {
     /// Returns the port's state and counters, and the request to finish, for tasks that share the port.
     pub fn control(&self) -> DriverControl {
-        DriverControl::new(self.seen.subscribe(), self.port.port(), self.finish.clone())
+        DriverControl::new(self.seen.subscribe(), self.port.port(), self.freed.reader(), self.finish.clone())
     }
 
     /// Moves frames until one of these ends it, and returns the port, whose [`close`](AsyncPort::close) waits until the
@@ -78,11 +85,14 @@ impl Driver {
     ///   driver receives nothing more from then on: packets that come wait in the port that it returns. [`Incoming`]
     ///   still gives what is in its queue. Received frames for which its queue has no room are
     ///   freed.
+    /// - The port is down for good ([`Port::is_failed`](netmem::Port::is_failed)), and the reader has room for everything
+    ///   that it received. The port that is returned has the reason as its state.
     ///
-    /// Frames for a port that is down are freed then.
+    /// Frames for a port that is down are freed then. [`DriverControl::driver_counters`] has the numbers of freed frames.
     ///
     /// # Cancelling
-    /// The port closes on the thread that drops the call, which may wait for it, and frames on their way are freed.
+    /// The port closes on the thread that drops the call, which may wait for it, and frames on their way are freed
+    /// uncounted.
     pub async fn run(mut self) -> AsyncPort {
         let [shortest, longest] = PAUSES;
         let mut pause = shortest;
@@ -92,7 +102,7 @@ impl Driver {
             let is_read = !self.incoming.is_closed();
             let is_sent = !self.is_open && self.to_send.is_empty();
             if !is_read && (is_sent || self.is_stuck && self.outgoing.is_closed()) {
-                return self.end();
+                break;
             }
             if moved > 0 {
                 self.port.worked();
@@ -100,6 +110,9 @@ impl Driver {
                 continue;
             }
             let has_received = !self.received.is_empty();
+            if !has_received && self.seen.borrow().is_failed {
+                break;
+            }
             if has_received && !is_read {
                 // The reader went during the round. The next one frees what it would have read.
                 continue;
@@ -126,18 +139,21 @@ impl Driver {
         self.finish().await
     }
 
-    /// Sends what was queued, and returns the port.
+    /// Sends what was queued, frees what cannot be sent or read, and returns the port.
     async fn finish(mut self) -> AsyncPort {
         self.outgoing.close();
         loop {
             consume_budget().await;
             self.pass_received();
-            let sent = self.send();
-            let is_sent = !self.is_open && self.to_send.is_empty();
-            if is_sent || self.is_stuck {
-                return self.end();
+            let mut moved = self.send();
+            if self.is_stuck {
+                moved += self.free_unsent();
             }
-            if sent > 0 {
+            if !self.is_open && self.to_send.is_empty() {
+                self.free_unread();
+                return self.port;
+            }
+            if moved > 0 {
                 self.port.worked();
                 continue;
             }
@@ -153,13 +169,6 @@ impl Driver {
         }
     }
 
-    /// Frees what is left, and returns the port.
-    fn end(mut self) -> AsyncPort {
-        self.received.free(self.port.worker());
-        self.to_send.free(self.port.worker());
-        self.port
-    }
-
     /// Moves all frames that can be moved now. Returns their number.
     fn round(&mut self) -> usize {
         self.receive() + self.send()
@@ -169,9 +178,8 @@ impl Driver {
     fn receive(&mut self) -> usize {
         if self.incoming.is_closed() {
             // Received and freed: frames that stayed in the port would end each wait at once.
-            let unread = self.port.try_receive(&mut self.received);
-            self.received.free(self.port.worker());
-            return unread;
+            self.port.try_receive(&mut self.received);
+            return self.free_unread();
         }
         if self.received.is_empty() {
             self.port.try_receive(&mut self.received);
@@ -193,7 +201,24 @@ impl Driver {
         }
     }
 
-    /// Takes queued frames, and gives the device those for which it has room. Returns their number.
+    /// Frees the received frames. Returns their number.
+    fn free_unread(&mut self) -> usize {
+        let unread = self.received.len();
+        self.received.free(self.port.worker());
+        self.freed.add(|counters| &counters.unread, unread as u64);
+        unread
+    }
+
+    /// Frees the frames to send. Returns their number.
+    fn free_unsent(&mut self) -> usize {
+        let unsent = self.to_send.len();
+        self.to_send.free(self.port.worker());
+        self.freed.add(|counters| &counters.unsent, unsent as u64);
+        unsent
+    }
+
+    /// Takes queued frames, and gives the device those for which it has room. Frees those that it can never carry.
+    /// Returns the number of both.
     fn send(&mut self) -> usize {
         while self.is_open && self.to_send.room() > 0 {
             match self.outgoing.try_recv() {
@@ -203,17 +228,23 @@ impl Driver {
                 Err(TryRecvError::Disconnected) => self.is_open = false,
             }
         }
+        let was_up = self.seen.borrow().state == PortState::Up;
         let sent = self.port.try_transmit(&mut self.to_send);
+        // Before sent frames are claimed, as in `AsyncPort::transmit`.
+        let no_room_comes = sent == 0 && !self.port.port().can_retry_tx();
         self.port.tend();
         self.look(sent);
-        sent
+        // A port that is or was down may take them later.
+        let is_up = was_up && self.seen.borrow().state == PortState::Up;
+        sent + if no_room_comes && is_up { self.free_unsent() } else { 0 }
     }
 
     /// Looks at the port, of which the last transmission took `sent` frames.
     fn look(&mut self, sent: usize) {
         let state = self.port.port().state();
         self.is_stuck = sent == 0 && !self.to_send.is_empty() && state != PortState::Up;
-        let now = Seen { state, refuses: self.is_stuck && self.to_send.room() == 0 };
+        let is_failed = self.port.port().is_failed();
+        let now = Seen { state, is_failed, refuses: self.is_stuck && self.to_send.room() == 0 };
         self.seen.send_if_modified(|seen| {
             *seen != now && {
                 *seen = now;

@@ -190,6 +190,14 @@ impl PortWatch {
         self.pause
     }
 
+    /// Ends a pause that a poll has begun, and wakes its task, which no event wakes any more.
+    pub fn interrupt(&mut self, port: &mut dyn Port) {
+        if self.waiting != Waiting::No {
+            self.end(port);
+            self.timer.as_mut().reset(Instant::now());
+        }
+    }
+
     /// Ends the current pause, if there is one.
     pub fn end(&mut self, port: &mut dyn Port) {
         if std::mem::replace(&mut self.waiting, Waiting::No) == Waiting::Armed {

@@ -9,12 +9,13 @@ use netmem::Batch;
 use scripted::{PATIENCE, frames, runtime, scripted, until};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::Ordering::SeqCst;
-use std::task::{Context, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::Builder;
-use tokio::time::{sleep, timeout};
+use tokio::time::{advance, sleep, timeout};
 
 /// Seen: after a reception that was given up, the next call waited for the rest of its pause, up to a second.
 #[test]
@@ -88,14 +89,14 @@ fn a_port_closes_on_a_thread_for_blocking_work_after_it_has_sent_everything() {
 fn a_task_whose_port_is_down_waits_until_it_is_up() {
     runtime().block_on(async {
         let (mut port, script) = scripted(128);
-        timeout(PATIENCE, port.up()).await.expect("it is up");
+        assert!(timeout(PATIENCE, port.up()).await.expect("it is up"));
         script.is_down.store(true, SeqCst);
         script.is_ready.store(true, SeqCst);
         let mut unsent = frames(&mut port, 64);
         assert_eq!(port.transmit(&mut unsent).await, 0);
         assert_eq!(port.receive(&mut unsent).await, 0, "there is no room");
         let task = tokio::spawn(async move {
-            port.up().await;
+            assert!(port.up().await);
             port.transmit(&mut unsent).await
         });
         until("it looks", || script.armed.load(SeqCst) >= 3).await;
@@ -121,4 +122,32 @@ fn frames_that_a_port_can_never_carry_are_freed_at_once_also_while_it_is_down() 
         assert_eq!((port.transmit(&mut unsent).await, unsent.len()), (1, 0));
         timeout(PATIENCE, port.drained()).await.expect("nothing else waits to be sent");
     });
+}
+
+/// A task's wake-ups, counted.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Seen: a task changed its port by `port_mut` while it waited in `poll_receive`. The port was not armed any more, so no
+/// packet woke the task, which slept for up to a second.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_is_woken_when_its_port_is_lent_and_not_armed_any_more() {
+    let (mut port, _) = scripted(64);
+    let wakes = Arc::new(Wakes::default());
+    let waker = wakes.clone().into();
+    let mut context = Context::from_waker(&waker);
+    assert!(port.poll_receive(&mut context, &mut Batch::new()).is_pending());
+    assert_eq!(port.port_mut().tx_unread(), 0);
+    // The clock only moves where the test moves it.
+    advance(Duration::from_millis(2)).await;
+    assert_eq!(wakes.0.load(SeqCst), 1);
+    assert_eq!(port.port_mut().tx_unread(), 0);
+    advance(Duration::from_millis(2)).await;
+    assert_eq!(wakes.0.load(SeqCst), 1, "no task waits");
 }

@@ -14,6 +14,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             Some(queues) => {
                 too_few(host, wanted, (port, place), (name, queues), found);
                 not_taken(host, wanted, (port, place), (name, queues), found);
+                not_paired(host, wanted, (port, place), (name, queues), found);
             }
             None => not_known((port, place), (name, its), found),
         }
@@ -129,24 +130,60 @@ fn not_taken(
             (other.queue..other.queue.saturating_add(taken(other, queues))).contains(&queue)
         })
     };
-    let is_first = on(host, wanted, name).next().is_some_and(|(first, _)| first == port);
     let left = (0..queues.now).map(|queue| u32::from(!takes(queue))).sum::<u32>();
-    if left == 0 || !is_first {
+    if left == 0 || !is_first(host, wanted, port, name) {
         return;
     }
-    let harm = match place.is_partial {
-        true => {
-            "the kernel refuses clients whose packets arrive there, as it has no socket for them (none do if `ethtool -N` or \
-             `-X` steers all to the ports' queues)"
-        }
-        false => "packets that arrive there go to the kernel",
-    };
-    let what = format!("no port takes {left} of its {} queues: {harm}", queues.now);
+    let what = format!("no port takes {left} of its {} queues: {}", queues.now, loss(place));
     // With fewer queues an interface keeps the first ones.
     let taken = queues.now - left;
     let fewer = lowered(name, queues, taken).filter(|_| taken > 0 && (0..taken).all(takes));
     let other = fewer.unwrap_or_else(|| "move its ports to the first queues".to_owned());
     found.add("other-queues", Harm::Loses, &port.name, what, format!("xdp:{name},queues=all, or {other}"));
+}
+
+/// Returns whether this is the first port on the interface with this main name.
+fn is_first(host: &Host, wanted: &Wanted, port: &WantedPort, name: &str) -> bool {
+    on(host, wanted, name).next().is_some_and(|(first, _)| first == port)
+}
+
+/// Returns what happens to packets that arrive at a queue without a port.
+fn loss(place: &XdpPlace) -> &'static str {
+    match place.is_partial {
+        true => {
+            "the kernel refuses clients whose packets arrive there, as it has no socket for them (none do if `ethtool -N` or \
+             `-X` steers all to the ports' queues)"
+        }
+        false => "packets that arrive there go to the kernel",
+    }
+}
+
+/// Finds queues that only receive, which no port can take. A port of all queues is refused for them. Not while a port has
+/// too few queues, as that change gives the interface other numbers.
+fn not_paired(
+    host: &Host,
+    wanted: &Wanted,
+    (port, place): (&WantedPort, &XdpPlace),
+    (name, queues): (&str, QueueCounts),
+    found: &mut Findings,
+) {
+    let [rx, tx, combined] = numbers(queues);
+    let alone = rx.saturating_sub(tx);
+    if alone == 0 || !is_first(host, wanted, port, name) {
+        return;
+    }
+    if on(host, wanted, name).any(|(_, place)| needed(place, queues, wanted.workers) > queues.now) {
+        return;
+    }
+    let is_refused = on(host, wanted, name).any(|(_, place)| place.queues.is_none());
+    let harm = if is_refused { Harm::Fails } else { Harm::Loses };
+    let what = format!(
+        "{alone} of its {} receive queues have no transmit queue, so that no port takes them: {}",
+        rx.saturating_add(combined),
+        loss(place)
+    );
+    let pairs = rx.min(tx).max(u32::from(combined == 0));
+    found.add("other-queues", harm, &port.name, what, format!("ethtool -L {name} rx {pairs} tx {pairs}"));
 }
 
 /// Finds rings whose sizes are not powers of two. With these, drivers with zero copy refuse a socket (ice, i40e), and the

@@ -53,6 +53,29 @@ pub enum XdpError {
         /// Number of queues that both receive and send; None if the driver cannot report it.
         queues: Option<u32>,
     },
+    /// The driver does not report the queues of the interface.
+    #[error(
+        "count the queues of {interface}: its driver does not report them; give queues=N, or their numbers to XdpQueues::open \
+         (`ls /sys/class/net/{interface}/queues`)"
+    )]
+    UncountedQueues {
+        /// The interface.
+        interface: String,
+    },
+    /// The interface has receive queues without a transmit queue, on which no port can be opened.
+    #[error(
+        "open all queues of {interface}: it has {rx} to receive and {tx} to transmit, a port needs both, and the kernel would get \
+         the packets of the others; make them equal, as `ethtool -L {interface} rx {0} tx {0}` does",
+        rx.min(tx).max(&1)
+    )]
+    UnpairedQueues {
+        /// The interface.
+        interface: String,
+        /// Number of receive queues.
+        rx: u32,
+        /// Number of transmit queues, which is lower.
+        tx: u32,
+    },
     /// A socket is bound to the queue already.
     #[error(
         "queue {queue} of {interface} is bound by another AF_XDP socket: stop its program or choose another queue"
@@ -347,5 +370,12 @@ mod tests {
         let line = |queues| XdpError::NoSuchQueue { interface: "eth9".into(), queue: 3, queues }.to_string();
         assert!(line(Some(1)).ends_with("its only queue is 0"));
         assert!(line(Some(3)).ends_with("its queues are 0 to 2"));
+        let line = XdpError::UncountedQueues { interface: "eth9".into() }.to_string();
+        assert!(line.contains("count the queues of eth9") && line.contains("give queues=N"), "{line}");
+        for (rx, tx, remedy) in [(8, 4, "ethtool -L eth9 rx 4 tx 4"), (2, 0, "ethtool -L eth9 rx 1 tx 1")] {
+            let line = XdpError::UnpairedQueues { interface: "eth9".into(), rx, tx }.to_string();
+            assert!(line.contains(remedy) && line.contains(&format!("{rx} to receive and {tx}")), "{line}");
+            assert!(!line.contains('\n') && !line.contains("  "), "{line}");
+        }
     }
 }

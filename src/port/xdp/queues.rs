@@ -3,8 +3,8 @@
 //! Packets from any of the queues are received; the first queue transmits all packets. A flow arrives at one queue and
 //! leaves by one, so it keeps its order.
 
-use super::error::watch;
-use super::{Umem, XdpConfig, XdpError, XdpPort};
+use super::error::{Attempt, watch};
+use super::{Netdev, NetdevQueues, Umem, XdpConfig, XdpError, XdpPort};
 use crate::pool::{Batch, Frame, Pool};
 use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use crate::sync::Worker;
@@ -71,6 +71,21 @@ impl XdpQueues {
         })
     }
 
+    /// Returns the numbers of all queues of `interface`, for [`XdpQueues::open`]. A server needs all of them, since the
+    /// kernel refuses the clients whose packets arrive at any other.
+    ///
+    /// # Errors
+    /// Returns [`XdpError`]: `UncountedQueues` if the driver does not report its queues, `UnpairedQueues` if the interface
+    /// has more receive than transmit queues, so that some cannot be opened, and `UnknownInterface`.
+    #[cold]
+    pub fn all_of(interface: &str) -> Result<Vec<u32>, XdpError> {
+        let config = XdpConfig::default();
+        let attempt = Attempt::of_no_memory(interface, 0, &config);
+        let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+        let queues = netdev.queues().map_err(|errno| attempt.netdev("count its queues", errno))?;
+        all(interface, queues)
+    }
+
     /// The queues, each a port; the first one transmits.
     pub fn queues(&self) -> &[XdpPort] {
         &self.queues
@@ -88,6 +103,17 @@ impl XdpQueues {
         }
         most
     }
+}
+
+/// Returns the numbers of all receive queues, unless one has no transmit queue.
+fn all(interface: &str, queues: Option<NetdevQueues>) -> Result<Vec<u32>, XdpError> {
+    let interface = || interface.to_owned();
+    let NetdevQueues { rx, tx, .. } =
+        queues.ok_or_else(|| XdpError::UncountedQueues { interface: interface() })?;
+    if rx > tx {
+        return Err(XdpError::UnpairedQueues { interface: interface(), rx, tx });
+    }
+    Ok((0..rx).collect())
 }
 
 impl Fill for XdpQueues {
@@ -196,8 +222,31 @@ impl Port for XdpQueues {
         states.find(|state| *state != PortState::Up).unwrap_or(PortState::Up)
     }
 
+    /// One of its queues has failed: it is down until it is closed and opened again.
+    fn is_failed(&self) -> bool {
+        self.queues.iter().any(XdpPort::is_failed)
+    }
+
     fn counters(&self) -> Arc<PortCounters> {
         self.queues.iter().for_each(|queue| drop(queue.counters()));
         Arc::clone(&self.counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: an interface had more receive than transmit queues. The ports of its server were refused by another number, or
+    /// left out the last queues without a word.
+    #[test]
+    fn all_queues_are_those_that_receive_and_none_without_a_transmit_queue_is_left_out() {
+        let of = |rx, tx| all("eth9", Some(NetdevQueues { rx, tx }));
+        assert_eq!(of(4, 4), Ok(vec![0, 1, 2, 3]));
+        assert_eq!(of(2, 4), Ok(vec![0, 1]), "a queue that only transmits loses no packet");
+        assert_eq!(of(4, 2), Err(XdpError::UnpairedQueues { interface: "eth9".into(), rx: 4, tx: 2 }));
+        assert_eq!(all("eth9", None), Err(XdpError::UncountedQueues { interface: "eth9".into() }));
+        let absent = XdpQueues::all_of("nosuch0");
+        assert_eq!(absent, Err(XdpError::UnknownInterface { interface: "nosuch0".into() }));
     }
 }

@@ -30,6 +30,10 @@ pub struct Script {
     /// The thread that closed it.
     pub closed_by: Mutex<Option<ThreadId>>,
     pub is_down: AtomicBool,
+    /// It is down for good, if it is down.
+    pub is_failed: AtomicBool,
+    /// It is up and takes no frame, and will not either.
+    pub refuses: AtomicBool,
     /// It receives nothing after the packets that wait.
     pub is_finished: AtomicBool,
     /// Packets that wait to be received. Each is filled with its number.
@@ -96,7 +100,7 @@ impl Rx for Scripted {
 impl Tx for Scripted {
     fn tx(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
         let before = self.sent.len();
-        if self.script.is_down.load(SeqCst) {
+        if self.script.is_down.load(SeqCst) || self.script.refuses.load(SeqCst) {
             return 0;
         }
         let mut stay = self.take_unsendable(frames);
@@ -116,7 +120,7 @@ impl Tx for Scripted {
         self.script.unread.load(SeqCst)
     }
     fn can_retry_tx(&self) -> bool {
-        !self.script.is_down.load(SeqCst)
+        !self.script.is_down.load(SeqCst) && !self.script.refuses.load(SeqCst)
     }
     /// Carries frames of up to a hundred bytes.
     fn take_unsendable(&self, frames: &mut Batch) -> Batch {
@@ -158,6 +162,9 @@ impl Port for Scripted {
     fn state(&self) -> PortState {
         let is_down = self.script.is_down.load(SeqCst);
         if is_down { PortState::Down("by the script".into()) } else { PortState::Up }
+    }
+    fn is_failed(&self) -> bool {
+        self.script.is_down.load(SeqCst) && self.script.is_failed.load(SeqCst)
     }
     fn counters(&self) -> Arc<PortCounters> {
         self.script.counted.fetch_add(1, SeqCst);

@@ -298,3 +298,28 @@ fn interrupts_of_a_card_on_an_unknown_node_are_in_place_on_each_core_without_a_w
     assert!(one(found(&[3], &[])).remedy.starts_with("echo 0,1,2,5 > "));
     assert_eq!(found(&[3], &[0, 1, 2, 3, 4, 5]), [], "no core is free");
 }
+
+/// Seen: a card had more receive than transmit queues. A port of all queues left out the last ones, the kernel refused the
+/// clients whose packets arrived there, and nothing was found.
+#[test]
+fn receive_queues_without_a_transmit_queue_are_reported() {
+    let found = |[rx, tx, combined]: [u32; 3], queues: Option<u32>| {
+        after(|host, wanted| {
+            (place(wanted).is_partial, place(wanted).queues) = (true, queues);
+            let now = rx.min(tx) + combined;
+            let is_combined = combined > 0;
+            eth0(host).queues = Some(QueueCounts { now, most: 8, is_combined, rx, tx, combined });
+        })
+    };
+    assert_eq!((found([4, 4, 0], None), found([2, 4, 0], None)), (vec![], vec![]));
+    for (numbers, taken, harm, remedy) in [
+        ([6, 4, 0], None, Harm::Fails, "ethtool -L eth0 rx 4 tx 4"),
+        ([6, 4, 0], Some(4), Harm::Loses, "ethtool -L eth0 rx 4 tx 4"),
+        ([2, 0, 4], Some(4), Harm::Loses, "ethtool -L eth0 rx 0 tx 0"),
+    ] {
+        let finding = one(found(numbers, taken));
+        assert_eq!((finding.rule, finding.harm, &finding.remedy[..]), ("other-queues", harm, remedy));
+        let what = "2 of its 6 receive queues have no transmit queue, so that no port takes them: the kernel refuses";
+        assert!(finding.what.starts_with(what), "{finding}");
+    }
+}

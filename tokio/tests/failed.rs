@@ -1,0 +1,145 @@
+//! Tests of ports that are down for good, and of the counts of frames that a driver frees.
+
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+mod scripted;
+
+use netmem::{Batch, PortState};
+use scripted::{PATIENCE, RING, Script, frames, runtime, scripted, until};
+use std::sync::atomic::Ordering::SeqCst;
+use tokio::time::timeout;
+
+/// Takes the port down for good.
+fn fail(script: &Script) {
+    script.is_failed.store(true, SeqCst);
+    script.is_down.store(true, SeqCst);
+}
+
+/// Seen: a task waited forever for a port that had failed, and was not told.
+#[test]
+fn a_reception_ends_when_its_port_is_down_for_good_after_the_packets_that_wait() {
+    runtime().block_on(async {
+        let (mut port, script) = scripted(64);
+        let task = tokio::spawn(async move {
+            let received = port.receive(&mut Batch::new()).await;
+            (received, port.up().await, port)
+        });
+        until("it waits", || script.armed.load(SeqCst) > 0).await;
+        fail(&script);
+        let (received, is_up, mut port) = timeout(PATIENCE, task).await.expect("it ends").unwrap();
+        assert!(received == 0 && !is_up);
+        script.waiting.store(2, SeqCst);
+        let mut rest = Batch::new();
+        assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.unwrap(), 2);
+        assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.unwrap(), 0);
+    });
+}
+
+/// Seen: the tasks that shared a port waited forever after it had failed. None of them could ask whether it had.
+#[test]
+fn a_driver_ends_when_its_port_is_down_for_good_and_its_tasks_see_why() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        let (mut incoming, outgoing, driver) = port.share(4);
+        let control = driver.control();
+        let driver = tokio::spawn(driver.run());
+        let waits = control.clone();
+        let waits = tokio::spawn(async move { waits.changed(&PortState::Up).await });
+        until("it waits", || script.armed.load(SeqCst) > 0).await;
+        assert!(!control.is_failed() && !waits.is_finished());
+        fail(&script);
+        let down = PortState::Down("by the script".into());
+        assert_eq!(timeout(PATIENCE, waits).await.expect("it changes").unwrap().as_ref(), Some(&down));
+        assert!(timeout(PATIENCE, incoming.receive()).await.expect("the end").is_none());
+        let port = timeout(PATIENCE, driver).await.expect("the driver ends").unwrap();
+        assert_eq!(port.port().state(), down);
+        let (mut other, _) = scripted(64);
+        assert!(outgoing.is_closed());
+        assert!(outgoing.transmit(frames(&mut other, 1).pop().unwrap()).await.is_err());
+        assert!(control.is_failed() && control.state() == down);
+        assert!(!timeout(PATIENCE, control.up()).await.expect("it is down for good"));
+        assert_eq!(timeout(PATIENCE, control.changed(&down)).await.unwrap(), None, "no change comes");
+    });
+}
+
+#[test]
+fn each_change_of_a_state_is_seen_until_the_driver_has_ended() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        script.is_ready.store(true, SeqCst);
+        let (_incoming, _outgoing, driver) = port.share(4);
+        let control = driver.control();
+        let driver = tokio::spawn(driver.run());
+        let mut state = control.state();
+        for is_down in [true, false, true, false] {
+            script.is_down.store(is_down, SeqCst);
+            state = timeout(PATIENCE, control.changed(&state)).await.expect("it changes").unwrap();
+            assert_eq!(state == PortState::Up, !is_down);
+        }
+        control.finish();
+        timeout(PATIENCE, driver).await.expect("it finishes").unwrap();
+        let end = timeout(PATIENCE, control.changed(&state)).await.expect("it ends").unwrap();
+        assert_eq!(end.to_string(), "down: its driver has ended");
+        assert_eq!(timeout(PATIENCE, control.changed(&end)).await.unwrap(), None);
+        assert!(!control.is_failed());
+    });
+}
+
+/// Seen: a port that was up left frames in the batch which it never carries, and no other frame was posted. Each task that
+/// sent waited forever, and so did the request to finish.
+#[test]
+fn frames_that_a_port_leaves_without_ever_having_room_are_freed_and_counted() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        let (mut other, _) = scripted(256);
+        script.refuses.store(true, SeqCst);
+        let (_incoming, outgoing, driver) = port.share(2);
+        let control = driver.control();
+        let driver = tokio::spawn(driver.run());
+        for _ in 0..2 {
+            let mut burst = frames(&mut other, 64);
+            let queued = timeout(PATIENCE, outgoing.transmit_burst(&mut burst)).await.expect("room comes");
+            assert_eq!(queued, 64);
+        }
+        control.finish();
+        timeout(PATIENCE, driver).await.expect("it finishes").unwrap();
+        assert_eq!((control.driver_counters().unsent.get(), script.taken.load(SeqCst)), (128, 0));
+    });
+}
+
+/// Seen: frames that a driver freed were in no counter.
+#[test]
+fn frames_that_no_task_reads_and_frames_for_a_port_that_is_down_are_counted() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        let (incoming, outgoing, driver) = port.share(64);
+        let control = driver.control();
+        let (unread, unsent) =
+            (|| control.driver_counters().unread.get(), || control.driver_counters().unsent.get());
+        drop(incoming);
+        script.waiting.store(5, SeqCst);
+        let driver = tokio::spawn(driver.run());
+        until("they are freed", || unread() == 5).await;
+        script.is_down.store(true, SeqCst);
+        until("it goes down", || control.state() != PortState::Up).await;
+        let (mut other, _) = scripted(128);
+        for _ in 0..2 {
+            let mut burst = frames(&mut other, 64);
+            assert_eq!(timeout(PATIENCE, outgoing.transmit_burst(&mut burst)).await.unwrap(), 64);
+        }
+        drop(outgoing);
+        timeout(PATIENCE, driver).await.expect("the driver ends").unwrap();
+        assert_eq!((unread(), unsent()), (5, 128));
+
+        let (port, script) = scripted(64);
+        script.waiting.store(RING, SeqCst);
+        let (_incoming, _outgoing, driver) = port.share(2);
+        let control = driver.control();
+        let driver = tokio::spawn(driver.run());
+        until("frames are received", || script.waiting.load(SeqCst) == 0).await;
+        control.finish();
+        timeout(PATIENCE, driver).await.expect("it finishes").unwrap();
+        assert_eq!(control.driver_counters().unread.get(), RING as u64 - 2);
+    });
+}
