@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use netmem::pool::Batch;
 use netmem::stats::Histogram;
 use netmem::system::clock::monotonic_ns;
-use netmem_traffic::{Arrival, Arrivals, Expected, Fault, Identity};
+use netmem_traffic::{Arrival, Arrivals, Expected, Fault, Identity, Tally};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,6 +42,7 @@ pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<Ended<Received>, Failur
         tally,
         lost: args.count.map_or(tally.missing, |count| count.saturating_sub(tally.distinct())),
         foreign: sink.arrivals.foreign(),
+        flows: sink.arrivals.flows(),
         faults: sink.faults.into_iter().collect(),
         bytes: sink.bytes,
         per_second: sink.per_second,
@@ -50,13 +51,16 @@ pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<Ended<Received>, Failur
         pool,
     };
     broken.extend(beyond(&args.limits, &report));
+    broken.extend(unknown(&args.limits, &report.tally));
     broken.extend(nothing_came(&args.limits, &report));
     Ok(Ended { report, broken, json })
 }
 
-/// Returns the counts that exceed the limits.
+/// Returns the counts that exceed the limits. Packets that came late may be among the lost ones.
 fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String> {
     let tally = report.tally;
+    let found = tally.late.min(report.lost);
+    let late = if found > 0 { format!("; up to {found} of them may have come late") } else { String::new() };
     let counts = [
         ("lost", report.lost, limits.max_lost),
         ("reordered", tally.reordered, limits.max_reordered),
@@ -64,9 +68,24 @@ fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String>
         ("corrupt", tally.corrupt, limits.max_corrupt),
         ("foreign", report.foreign, limits.max_foreign),
     ];
-    counts.into_iter().filter_map(|(name, count, limit)| {
+    counts.into_iter().filter_map(move |(name, count, limit)| {
         let limit = limit.filter(|&limit| count > limit)?;
-        Some(format!("check failed: {name} {count}, and --max-{name} allows {limit}"))
+        let late = if name == "lost" { late.as_str() } else { "" };
+        Some(format!("check failed: {name} {count}, and --max-{name} allows {limit}{late}"))
+    })
+}
+
+/// Returns a line for each limit that is only exceeded if the late packets count: each of them came for the first
+/// time or again, and it is not known which.
+fn unknown(limits: &LimitArgs, tally: &Tally) -> impl Iterator<Item = String> {
+    let Tally { reordered, duplicates, late, .. } = *tally;
+    let counts =
+        [("reordered", reordered, limits.max_reordered), ("duplicates", duplicates, limits.max_duplicates)];
+    counts.into_iter().filter_map(move |(name, count, limit)| {
+        let limit = limit.filter(|&limit| count <= limit && count + late > limit)?;
+        Some(format!(
+            "check failed: {late} packets came late, for the first time or again, so --max-{name} {limit} cannot be checked"
+        ))
     })
 }
 
@@ -114,8 +133,7 @@ impl Sink {
         let mut idle = 0;
         loop {
             let received = self.round(station);
-            let tally = self.arrivals.tally();
-            if stop.load(Relaxed) || tally.received - tally.duplicates >= count {
+            if stop.load(Relaxed) || self.arrivals.tally().distinct() >= count {
                 return;
             }
             idle = if received > 0 { 0 } else { idle + 1 };

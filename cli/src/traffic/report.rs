@@ -31,6 +31,8 @@ pub struct Received {
     pub tally: Tally,
     pub lost: u64,
     pub foreign: u64,
+    /// Flows of which a packet came whole.
+    pub flows: usize,
     /// Corrupt packets by fault.
     pub faults: Vec<(&'static str, u64)>,
     pub bytes: u64,
@@ -93,9 +95,11 @@ struct ReceivedObject<'a> {
     lost: u64,
     reordered: u64,
     duplicates: u64,
+    late: u64,
     corrupt: u64,
     corrupt_by: Counters<'a>,
     foreign: u64,
+    flows: usize,
     bytes: u64,
     pps_mean: Option<f64>,
     per_second: &'a [u64],
@@ -165,7 +169,7 @@ fn missed(Missed { no_room, behind, .. }: Missed) -> String {
 impl Received {
     /// Returns the object, on one line.
     pub fn json(&self) -> String {
-        let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
+        let Tally { received, corrupt, reordered, duplicates, late, .. } = self.tally;
         line(&ReceivedObject {
             seconds: rounded(self.seconds),
             received,
@@ -173,9 +177,11 @@ impl Received {
             lost: self.lost,
             reordered,
             duplicates,
+            late,
             corrupt,
             corrupt_by: Counters((&self.faults).into()),
             foreign: self.foreign,
+            flows: self.flows,
             bytes: self.bytes,
             pps_mean: pps(received, self.seconds),
             per_second: &self.per_second,
@@ -187,12 +193,14 @@ impl Received {
 
     /// Returns the text for people.
     pub fn text(&self) -> String {
-        let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
+        let Tally { received, corrupt, reordered, duplicates, late, .. } = self.tally;
         let counts = [
             ("received", received, self.rates()),
+            ("flows", self.flows as u64, String::new()),
             ("lost", self.lost, String::new()),
             ("reordered", reordered, String::new()),
             ("duplicates", duplicates, String::new()),
+            ("late", late, String::new()),
             ("corrupt", corrupt, listed(self.faults.iter().copied())),
             ("foreign", self.foreign, String::new()),
         ];
