@@ -247,6 +247,25 @@ fn damaged_copies_beside_good_packets_do_not_end_a_sink_before_its_count() {
     assert_eq!(counts(&report, JUDGED), [1200, 0, 0, 0, 200, 0]);
 }
 
+/// Seen: 20 packets a second for two packets a tenth of a second apart.
+#[test]
+fn the_rate_of_a_short_run_is_not_one_packet_too_high() {
+    let folder = Folder::new("short");
+    let sent = recorded(&folder.path("packets"), "--rate 10 --count 2");
+    assert!(sent["pps_mean"].as_f64().unwrap() <= 10.0, "{sent}");
+}
+
+/// Seen: a sink that read a capture printed the age of the file as latency.
+#[test]
+fn packets_of_a_file_have_no_latency() {
+    let folder = Folder::new("age");
+    let file = folder.path("packets");
+    recorded(&file, "--rate max --count 3");
+    assert_eq!(sunk("", &file, "")["latency_ns"], Value::Null);
+    let text = stdout(&output(&format!("sink --port pcap:in={}", file.display())));
+    assert!(text.contains("no packet from a link had a time of this machine's clock"), "{text}");
+}
+
 /// Seen: a sink at a dead link was content with it.
 #[test]
 fn a_limit_on_losses_fails_if_no_packet_came() {
@@ -417,9 +436,12 @@ fn a_generator_whose_peer_has_gone_says_so_and_counts_the_packets_that_were_due_
     assert!(out.status.code() == Some(1) && said.contains(" is down: "), "{said}");
     assert_eq!(said.matches(" is down: ").count(), 1, "{said}");
     let report: Value = serde_json::from_str(&stdout(&out)).unwrap();
-    let all: u64 = counts(&report, ["sent", "missed_no_room", "missed_behind"]).iter().sum();
+    let all: u64 =
+        counts(&report, ["sent", "missed_no_room", "missed_behind", "missed_port_down"]).iter().sum();
     // 6,000 were due. The last 64 could still have been sent when the time was over.
     assert!(all >= 5_000, "{report}");
+    // Seen: the port had no room for them.
+    assert!(number(&report, "missed_port_down") > number(&report, "missed_no_room"), "{report}");
     assert!(all > number(&report, "sent"), "{report}");
 }
 

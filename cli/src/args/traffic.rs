@@ -53,7 +53,7 @@ pub struct GenArgs {
     pub flows: usize,
 
     /// Bytes of a packet's frame, without frame check sequence: 64 (84 over IPv6) to 1514, or up to 29116 with larger frames. Several
-    /// sizes with commas between are used in turn; SIZExTIMES repeats a size; imix is 64x7,590x4,1514 [default: 64, 84 over IPv6]
+    /// sizes with commas between are used in turn, each by every flow; SIZExTIMES repeats a size; imix is 64x7,590x4,1514 [default: 64, 84 over IPv6]
     #[arg(long, value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
     pub size: Option<Sizes>,
 
@@ -285,10 +285,11 @@ Examples:
 
 The object of --json:
   seconds, sent, unsent (packets that the port took and did not send), bytes (of
-  both), pps_mean (sent / seconds), missed_no_room (packets that were due and
-  for which the port had no room), missed_behind (packets that were due and
-  that netmem did not send in time), flows, stream, ports [as of netmem
-  forward], pools [likewise].
+  both), pps_mean ((sent - 1) / seconds, since the first is sent at once),
+  missed_no_room (packets that were due and for which the port had no room),
+  missed_behind (packets that were due and that netmem did not send in time),
+  missed_port_down (packets that were due while the port was down), flows,
+  stream, ports [as of netmem forward], pools [likewise].
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
@@ -328,15 +329,19 @@ The counters, for each flow by itself:
   latency     from the time in the packet, when it was written, to the
               reception of its burst, by CLOCK_MONOTONIC to 1/32. It is valid
               only if both ends share that clock, so on one machine. Packets
-              from the future, or older than a day, are unusable
+              from the future, or older than a day, are unusable, and those of
+              a file have none. Packets that were due while the generator's
+              port had no room are written when it has, or never: if the
+              generator missed any, latencies are too small for its rate
   per second  packets in each second from the first packet on, up to 3600
               seconds
 
 The object of --json:
   seconds (from the first packet to the last), received, distinct, lost,
   reordered, duplicates, late, corrupt, corrupt_by {what: n}, foreign, flows,
-  bytes, pps_mean, per_second [n], latency_ns {counted, unusable, least, p50,
-  p90, p99, p999, most} or null, ports [as of netmem forward], pools [likewise].
+  bytes, pps_mean (of the packets after the first burst), per_second [n],
+  latency_ns {counted, unusable, least, p50, p90, p99, p999, most} or null,
+  ports [as of netmem forward], pools [likewise].
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
