@@ -95,11 +95,15 @@ pub fn turn() -> Result<(), Failure> {
 /// if the share is too small.
 ///
 /// # Errors
-/// [`Failure::Input`] for a file that is not a run, or two runs without a common ratio. [`Failure::Run`] if fewer
+/// [`Failure::Input`] for a file that is not a run, or two runs without a common ratio: the object is printed then too. [`Failure::Run`] if fewer
 /// agree.
 pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
     let read = |path| input::read(path).map_err(Failure::input);
     let agreement = Agreement::of(&read(&args.first)?, &read(&args.second)?);
+    if args.json {
+        let text = serde_json::to_string(&agreement).map_err(Failure::run)?;
+        output::print(&format!("{text}\n"))?;
+    }
     let Some(percent) = agreement.percent() else {
         let why = agreement.notes.first().map_or_else(String::new, |note| format!(" ({note})"));
         return Err(Failure::input(format!(
@@ -107,16 +111,15 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
              experiments on one machine, long enough to decide"
         )));
     };
-    if args.json {
-        let text = serde_json::to_string(&agreement).map_err(Failure::run)?;
-        output::print(&format!("{text}\n"))?;
-    } else {
+    if !args.json {
         output::print(&agreement.to_string())?;
     }
     match percent >= f64::from(args.at_least) {
         true => Ok(()),
         false => Err(Failure::run(format!(
-            "{percent:.1} % of the decided ratios agree, less than {} %",
+            "{} of {} decided ratios agree, less than {} %",
+            agreement.agreeing,
+            agreement.agreeing + agreement.disagreeing.len(),
             args.at_least
         ))),
     }

@@ -5,6 +5,7 @@ mod netmem;
 use netmem::{output, stderr, stdout};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// The help of a command, with how wide its widest line is.
 #[track_caller]
@@ -100,6 +101,24 @@ fn every_command_that_a_page_shows_is_one_of_the_program() {
         }
     }
     assert!(looked_at >= 28, "{looked_at} commands");
+}
+
+/// Seen: the search for the largest rate without loss printed 1,000 packets a second although every trial had failed.
+#[test]
+fn the_search_of_the_guide_prints_no_rate_if_every_trial_failed() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/measuring.md")).unwrap();
+    let (_, rest) = page.split_once("## The largest rate without loss").unwrap();
+    let (_, rest) = rest.split_once("```sh\n").unwrap();
+    let (script, _) = rest.split_once("```").unwrap();
+    let said = |netmem: &str| {
+        let stand_in = format!("sleep() {{ :; }}\nnetmem() {{ {netmem} }}\ncd \"$(mktemp -d)\"\n{script}");
+        let out = Command::new("sh").args(["-c", &(stand_in + "rm -r \"$PWD\"")]).output().unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    assert_eq!(said("return 1;"), "no rate without a loss\n");
+    let good = r#"echo '"missed_no_room":0,"missed_behind":0,"missed_port_down":0';"#;
+    assert!(said(good).ends_with(" packets a second without a loss\n"));
 }
 
 /// Seen: examples and lists behind the options were broken at 110 columns and once more at the terminal's end.

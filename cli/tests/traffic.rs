@@ -9,7 +9,7 @@ use netmem::{ended, listens, number, object, output, start, stderr, stdout, wait
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use test_frames::Folder;
 
@@ -171,6 +171,99 @@ fn a_run_beyond_a_limit_fails_with_one_line_after_its_report() {
     );
     let written: Value = serde_json::from_str(&fs::read_to_string(object).unwrap()).unwrap();
     assert_eq!(number(&written, "lost"), 100);
+}
+
+/// The bytes of a capture's header, and of each record of a packet of 64 bytes.
+const HEADER: usize = 24;
+const RECORD: usize = 80;
+
+/// Records this number of packets, and writes a capture of those that `picks` names, in its order.
+fn rearranged(folder: &Folder, options: &str, picks: impl Iterator<Item = usize>) -> PathBuf {
+    let (whole, file) = (folder.path("whole"), folder.path("rearranged"));
+    recorded(&whole, &format!("--rate max {options}"));
+    let whole = fs::read(&whole).unwrap();
+    let (header, packets) = whole.split_at(HEADER);
+    let records = picks.flat_map(|pick| &packets[pick * RECORD..(pick + 1) * RECORD]);
+    fs::write(&file, header.iter().chain(records).copied().collect::<Vec<_>>()).unwrap();
+    file
+}
+
+/// Seen: `lost 0`, `reordered 10`, `duplicates 0`, and exit code 0 with `--max-lost 0 --max-duplicates 0`.
+#[test]
+fn packets_that_come_again_long_after_do_not_hide_a_loss_from_the_limits() {
+    let folder = Folder::new("late");
+    let picks = (0..500).chain(510..1000).chain(0..10);
+    let file = rearranged(&folder, "--count 1000", picks);
+    assert_eq!(counts(&sunk("", &file, ""), JUDGED), [1000, 10, 0, 10, 0, 0]);
+    let out = output(&format!("sink --port pcap:in={} --max-lost 0 --max-duplicates 0", file.display()));
+    let lines = "error: check failed: lost 10, and --max-lost allows 0\n\
+                 error: check failed: duplicates 10, and --max-duplicates allows 0\n";
+    assert_eq!((stderr(&out).as_str(), out.status.code()), (lines, Some(1)));
+}
+
+#[test]
+fn a_limit_that_late_packets_may_exceed_is_not_passed() {
+    let folder = Folder::new("too-late");
+    let picks = (0..500).chain(510..9000).chain(0..10);
+    let file = rearranged(&folder, "--count 9000", picks);
+    let report = sunk("", &file, "");
+    assert_eq!(counts(&report, JUDGED), [9000, 10, 0, 0, 0, 0]);
+    assert_eq!(counts(&report, ["late", "distinct"]), [10, 8990]);
+    let checked = |limits| {
+        let out = output(&format!("sink --port pcap:in={} {limits}", file.display()));
+        (out.status.code(), stderr(&out))
+    };
+    let line = "error: check failed: 10 packets came late, for the first time or again, so --max-duplicates 9 cannot be checked\n";
+    assert_eq!(checked("--max-lost 10 --max-duplicates 9"), (Some(1), line.to_owned()));
+    assert_eq!(checked("--max-lost 10 --max-duplicates 10 --max-reordered 10"), (Some(0), String::new()));
+    let line = "error: check failed: lost 10, and --max-lost allows 9; up to 10 of them may have come late\n";
+    assert_eq!(checked("--max-lost 9"), (Some(1), line.to_owned()));
+}
+
+/// Seen: of ten flows one was lost whole, and nothing in the report of the sink said so.
+#[test]
+fn a_flow_that_is_lost_whole_is_missing_in_the_number_of_flows() {
+    let folder = Folder::new("flows");
+    let file = rearranged(&folder, "--count 100 --flows 10", (0..100).filter(|pick| pick % 10 != 3));
+    let report = sunk("", &file, "");
+    assert_eq!(counts(&report, ["flows", "received", "lost"]), [9, 90, 0]);
+    let text = stdout(&output(&format!("sink --port pcap:in={}", file.display())));
+    assert!(text.contains("\n  flows        9\n"), "{text}");
+}
+
+/// Seen: a sink with `--count` ended before its last packets, because damaged copies of others counted.
+#[test]
+fn damaged_copies_beside_good_packets_do_not_end_a_sink_before_its_count() {
+    let folder = Folder::new("copies");
+    let copies = 200;
+    let picks = (0..copies).flat_map(|pick| [pick, pick]).chain(copies..1000);
+    let file = rearranged(&folder, "--count 1000", picks);
+    let mut bytes = fs::read(&file).unwrap();
+    for copy in 0..copies {
+        bytes[HEADER + 2 * copy * RECORD + RECORD - 1] ^= 1;
+    }
+    fs::write(&file, bytes).unwrap();
+    let report = sunk("", &file, "--count 1000 --max-lost 0");
+    assert_eq!(counts(&report, JUDGED), [1200, 0, 0, 0, 200, 0]);
+}
+
+/// Seen: 20 packets a second for two packets a tenth of a second apart.
+#[test]
+fn the_rate_of_a_short_run_is_not_one_packet_too_high() {
+    let folder = Folder::new("short");
+    let sent = recorded(&folder.path("packets"), "--rate 10 --count 2");
+    assert!(sent["pps_mean"].as_f64().unwrap() <= 10.0, "{sent}");
+}
+
+/// Seen: a sink that read a capture printed the age of the file as latency.
+#[test]
+fn packets_of_a_file_have_no_latency() {
+    let folder = Folder::new("age");
+    let file = folder.path("packets");
+    recorded(&file, "--rate max --count 3");
+    assert_eq!(sunk("", &file, "")["latency_ns"], Value::Null);
+    let text = stdout(&output(&format!("sink --port pcap:in={}", file.display())));
+    assert!(text.contains("no packet from a link had a time of this machine's clock"), "{text}");
 }
 
 /// Seen: a sink at a dead link was content with it.
@@ -343,9 +436,12 @@ fn a_generator_whose_peer_has_gone_says_so_and_counts_the_packets_that_were_due_
     assert!(out.status.code() == Some(1) && said.contains(" is down: "), "{said}");
     assert_eq!(said.matches(" is down: ").count(), 1, "{said}");
     let report: Value = serde_json::from_str(&stdout(&out)).unwrap();
-    let all: u64 = counts(&report, ["sent", "missed_no_room", "missed_behind"]).iter().sum();
+    let all: u64 =
+        counts(&report, ["sent", "missed_no_room", "missed_behind", "missed_port_down"]).iter().sum();
     // 6,000 were due. The last 64 could still have been sent when the time was over.
     assert!(all >= 5_000, "{report}");
+    // Seen: the port had no room for them.
+    assert!(number(&report, "missed_port_down") > number(&report, "missed_no_room"), "{report}");
     assert!(all > number(&report, "sent"), "{report}");
 }
 

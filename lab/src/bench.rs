@@ -9,7 +9,7 @@ use crate::json::{Check, Counters, Params, Pauses, Published, Ratio, Report, Row
 use crate::method::clock::{Clock, Tsc};
 use crate::method::pauses::Gaps;
 use crate::method::placement::{self, PARAMETER as PLACEMENT, Placement};
-use crate::method::ratio::Interval;
+use crate::method::ratio::{Interval, SETUPS_MIN};
 use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
 use crate::settings::Settings;
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 /// The share of windows that may be lost to a slow generator before the run's result is void.
 pub const STARVED_MAX: f64 = 0.2;
 
-/// Number of set-ups from which the ratio of a placement comes, if there are as many: an interval over fewer is too narrow.
+/// Minimum number of set-ups from which the ratio of a placement comes: an interval over fewer is too narrow.
 const PLACEMENT_SETUPS: usize = 5;
 
 /// Windows of a variant in a round that does not count.
@@ -251,7 +251,6 @@ impl<'a> Bench<'a> {
         let Comparison { a, b, metric } = *comparison;
         let (a, b) = (&series[a], &series[b]);
         let Some(ticks) = a.over(b, seed) else { return };
-        let least = self.setting("setups") as usize;
         let too_few = self.is_too_few(&ticks);
         let undecided = too_few || !ticks.decided(half_width);
         let params = shared(&a.label.params, &b.label.params);
@@ -269,9 +268,7 @@ impl<'a> Bench<'a> {
         if seen.iter().filter(|(_, ticks)| ticks.is_some()).count() > 1 {
             for (placement, ticks) in seen {
                 // The rounds of one set-up agree better than those of several.
-                let stands = |ticks: &Interval| {
-                    ticks.setups >= least.min(PLACEMENT_SETUPS) && ticks.decided(half_width)
-                };
+                let stands = |ticks: &Interval| ticks.setups >= PLACEMENT_SETUPS && ticks.decided(half_width);
                 let Some(ticks) = ticks.filter(stands) else { continue };
                 let mut params = params.clone();
                 params.insert(PLACEMENT.to_owned(), placement.name().into());
@@ -280,11 +277,12 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Returns true if a ratio comes from fewer set-ups than the run shall have at least, or from fewer rounds than an
-    /// interval needs. So it is in a run that ended early, whenever its variants changed from one set-up to the next,
+    /// Returns true if a ratio comes from fewer set-ups than the run shall have at least, or from fewer set-ups or rounds
+    /// than an interval needs. So it is in a run that ended early, whenever its variants changed from one set-up to the next,
     /// and if a set-up has no round with counted windows of both.
     pub fn is_too_few(&self, ticks: &Interval) -> bool {
-        ticks.setups < self.setting("setups") as usize || !ticks.has_enough_rounds()
+        let least = SETUPS_MIN.max(self.setting("setups") as usize);
+        ticks.setups < least || !ticks.has_enough_rounds()
     }
 
     /// Reports one metric of one variant. Reports nothing if no window of it counts, which

@@ -33,14 +33,23 @@ pub struct Pair {
 
 impl Agreement {
     /// Compares two runs. Ratios belong together if they have the same machine, experiment, variants, parameters and
-    /// metric. Of two reports of one experiment on one machine in a run, the last counts, as on the page.
+    /// metric. Of several reports of one experiment on one machine in a run, the best counts, as on the page.
     ///
     /// An experiment that only one of the runs has on a machine is left out, and so is one that is void in a run. A
     /// ratio that is missing in one run counts as disagreeing, unless it is that of a placement: the hypervisor
     /// chooses the placements of a run.
     pub fn of(first: &[Report], second: &[Report]) -> Self {
-        let (first, second) = (report::last_of_each(first), report::last_of_each(second));
         let mut agreement = Self::default();
+        let [first, second] = [(first, "first"), (second, "second")].map(|(run, which)| {
+            let best = report::best_of_each(run);
+            if let more @ 1.. = run.len() - best.len() {
+                agreement.notes.push(format!(
+                    "the {which} run has {more} more reports of the same experiments: of each, one that was finished counts \
+                     before one that was not, a full one before a quick one, and then the last"
+                ));
+            }
+            best
+        });
         let alike =
             |a: &Report, b: &Report| a.experiment == b.experiment && a.machine.is_named_as(&b.machine);
         for report in &first {
@@ -73,14 +82,9 @@ impl Agreement {
                 );
             }
         }
-        if first.quick != second.quick {
-            let kind = |report: &Report| if report.quick { "quick" } else { "full" };
-            self.notes.push(format!(
-                "{}: the first run is {}, the second {}",
-                first.experiment,
-                kind(first),
-                kind(second)
-            ));
+        let [a, b] = [first, second].map(traits);
+        for (a, b) in a.into_iter().zip(b).filter(|(a, b)| a != b) {
+            self.notes.push(format!("{}: the first run is {a}, the second {b}", first.experiment));
         }
         for pair in pairs(first, second) {
             match &pair.ratios {
@@ -98,6 +102,22 @@ impl Agreement {
         let all = self.agreeing + self.disagreeing.len();
         (all > 0).then(|| 100.0 * self.agreeing as f64 / all as f64)
     }
+}
+
+/// Returns what should be equal in both runs.
+fn traits(report: &Report) -> [String; 5] {
+    let Report { quick, set, interrupted, rivals, version, .. } = report;
+    let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let set = if set.is_empty() { "without --set".into() } else { format!("with --set {}", set.join(" ")) };
+    let rivals = match rivals {
+        Some(true) => "built with rivals",
+        Some(false) => "built without rivals",
+        None => "of a build that may have rivals",
+    };
+    let version = version.as_ref().map_or("of an unknown version".into(), |it| format!("of version {it}"));
+    let kind = if *quick { "quick" } else { "full" };
+    let end = if *interrupted { "interrupted" } else { "finished" };
+    [kind.into(), set, end.into(), rivals.into(), version]
 }
 
 /// Returns the ratios of two reports of one experiment, in the order of their names.
@@ -171,7 +191,9 @@ impl fmt::Display for Agreement {
             Some(percent) => {
                 writeln!(
                     f,
-                    "{percent:.1} % agree: {} of {all} ratios have intervals that overlap",
+                    "{:.1} % agree: {} of {all} ratios have intervals that overlap",
+                    // Rounded down: 94.997 is not 95.
+                    (percent * 10.0).floor() / 10.0,
                     self.agreeing
                 )
             }
@@ -294,6 +316,51 @@ mod tests {
         let agreement = Agreement::of(&[one()], &[Report { quick: false, ..one() }]);
         assert_eq!(counts(&agreement), (1, 0, 0));
         assert_eq!(agreement.notes, ["page-fast-path: the first run is quick, the second full"]);
+    }
+
+    /// Seen: "100.0 % agree", without a note, for runs with other settings, without rivals, or interrupted.
+    #[test]
+    fn runs_of_other_settings_rivals_versions_or_an_interrupted_one_are_noted() {
+        let one = || run(vec![ratio("limit", 1.0, 1.1)]).remove(0);
+        let other = Report {
+            set: BTreeMap::from([("ring".to_owned(), "512".to_owned())]),
+            rivals: Some(true),
+            version: Some("0.2.0".into()),
+            interrupted: true,
+            ..one()
+        };
+        let first = Report { rivals: Some(false), version: Some("0.1.0".into()), ..one() };
+        let notes = [
+            "page-fast-path: the first run is without --set, the second with --set ring=512",
+            "page-fast-path: the first run is finished, the second interrupted",
+            "page-fast-path: the first run is built without rivals, the second built with rivals",
+            "page-fast-path: the first run is of version 0.1.0, the second of version 0.2.0",
+        ];
+        assert_eq!(Agreement::of(&[first.clone()], &[other]).notes, notes);
+        assert_eq!(Agreement::of(&[first.clone()], &[first]).notes, [""; 0]);
+    }
+
+    /// Seen: a quick, interrupted report behind a full one in the same file was compared instead of it.
+    #[test]
+    fn of_several_reports_in_a_run_the_best_is_compared_and_the_others_are_noted() {
+        let full = Report { quick: false, ..run(vec![ratio("limit", 1.0, 1.1)]).remove(0) };
+        let quick = run(vec![ratio("limit", 5.0, 5.1)]).remove(0);
+        let agreement = Agreement::of(&[full.clone(), quick], &[full]);
+        assert_eq!((counts(&agreement), agreement.notes.len()), ((1, 0, 0), 1));
+        assert!(agreement.notes[0].starts_with("the first run has 1 more reports"), "{:?}", agreement.notes);
+    }
+
+    /// Seen: "95.0 % of the decided ratios agree, less than 95 %".
+    #[test]
+    fn a_share_that_is_less_than_a_limit_is_not_printed_as_the_limit() {
+        let disagreeing = vec![Pair { experiment: "page-order".into(), ratios: [None, None] }; 1001];
+        let agreement = Agreement { agreeing: 19_010, disagreeing, ..Agreement::default() };
+        assert!(agreement.percent().unwrap() < 95.0);
+        assert!(
+            agreement
+                .to_string()
+                .ends_with("94.9 % agree: 19010 of 20011 ratios have intervals that overlap\n")
+        );
     }
 
     #[test]

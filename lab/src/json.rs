@@ -19,6 +19,12 @@ pub type Params = Map<String, Value>;
 pub struct Report {
     /// Always [`SCHEMA`].
     pub schema: u32,
+    /// The version of the lab. Absent from older reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// When the run ended, in UTC by RFC 3339. Absent from older reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
     /// The experiment's name.
     pub experiment: String,
     /// The key of the text that published the experiment (`docs/sources.md`), or `none`.
@@ -164,6 +170,12 @@ impl Report {
         self.checks.iter().all(|check| check.ok)
     }
 
+    /// Returns the worth of a report, to compare: it has rows, it was not interrupted, each set-up succeeded.
+    pub(crate) fn worth(&self) -> [bool; 3] {
+        let has_failed = self.checks.iter().any(|check| !check.ok && check.name.starts_with("set-up: "));
+        [!self.rows.is_empty(), !self.interrupted, !has_failed]
+    }
+
     /// Returns the source of counts, by the parameter `by` of the rows. The processor's counters take precedence
     /// over a simulator.
     pub fn counted_by(&self) -> Counters {
@@ -205,6 +217,8 @@ pub(crate) mod tests {
     pub(crate) fn sample() -> Report {
         Report {
             schema: SCHEMA,
+            version: None,
+            time: None,
             experiment: "page-fast-path".into(),
             source: "brouer17-pages".into(),
             quick: true,
@@ -264,6 +278,7 @@ pub(crate) mod tests {
         (report.ratios[0].undecided, report.ratios[0].too_few) = (true, true);
         report.set.insert("ring".into(), "512".into());
         report.rivals = Some(true);
+        (report.version, report.time) = (Some("0.1.0".into()), Some("2026-11-25T12:00:00Z".into()));
         let text = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
     }

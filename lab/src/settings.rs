@@ -1,6 +1,7 @@
 //! The keys of `--set key=value`: whole numbers with a range and a default, checked before anything runs.
 
 use crate::error::LabError;
+use crate::method::ratio::SETUPS_MIN;
 
 /// One setting of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +26,11 @@ pub const METHOD_KEYS: &[Key] = &[
     Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 606, quick: 126 },
     Key {
         name: "setups",
-        what: "set-ups that share the least rounds",
+        what: "set-ups that share the least rounds; ratios of fewer than 9 are undecided",
         min: 1,
         max: 1_000,
         full: 11,
-        // With fewer, a 95 % interval covers too little.
-        quick: 9,
+        quick: SETUPS_MIN as u64,
     },
     Key { name: "windows", what: "windows per variant and round", min: 8, max: 4_096, full: 64, quick: 48 },
     Key {
@@ -44,7 +44,8 @@ pub const METHOD_KEYS: &[Key] = &[
     Key {
         name: "watch",
         what: "milliseconds watched for pauses of the machine before a run",
-        min: 0,
+        // A run that was not watched before could not be found void.
+        min: 1,
         max: 60_000,
         full: 1_000,
         quick: 1_000,
@@ -135,6 +136,13 @@ mod tests {
             let error = Settings::new(OWN, true, &set("burst", bad)).unwrap_err().to_string();
             assert_eq!(error, format!("bad value {bad:?} for burst: give a whole number from 1 to 64"));
         }
+    }
+
+    /// Seen: with `--set watch=0` no run was void, however much of its time it lost to pauses.
+    #[test]
+    fn the_watch_for_pauses_cannot_be_turned_off() {
+        let error = Settings::new(&[], true, &set("watch", "0")).unwrap_err().to_string();
+        assert_eq!(error, "bad value \"0\" for watch: give a whole number from 1 to 60000");
     }
 
     #[test]

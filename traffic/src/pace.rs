@@ -14,11 +14,18 @@ pub struct Pace {
     /// Tokens, in packets times 10^9. This is the unit of `rate` times nanoseconds.
     tokens: u128,
     last: u64,
-    /// True if due packets could not be sent since the last call of [`due`](Self::due).
-    stayed: bool,
-    /// Tokens that the bucket could not hold, with and without packets that could not be sent.
-    no_room: u128,
-    behind: u128,
+    /// Why due packets were not sent since the last call of [`due`](Self::due).
+    cause: Cause,
+    /// Tokens that the bucket could not hold, by cause.
+    lost: [u128; 3],
+}
+
+/// Why packets that were due were not sent.
+#[derive(Debug, Clone, Copy)]
+enum Cause {
+    Behind,
+    NoRoom,
+    PortDown,
 }
 
 /// Packets that were due and never sent.
@@ -29,6 +36,8 @@ pub struct Missed {
     pub no_room: u64,
     /// Packets that were not asked for in time: the sender did not run, or is slower than the rate.
     pub behind: u64,
+    /// Packets that were due while the port was down.
+    pub port_down: u64,
 }
 
 /// Nanoseconds of a second, and parts of a token.
@@ -39,7 +48,7 @@ impl Pace {
     /// of 0 counts as 1.
     pub fn new(rate: Option<u64>, now: u64) -> Self {
         let rate = rate.map(|rate| rate.max(1));
-        Pace { rate, tokens: SECOND, last: now, stayed: false, no_room: 0, behind: 0 }
+        Pace { rate, tokens: SECOND, last: now, cause: Cause::Behind, lost: [0; 3] }
     }
 
     /// Returns the number of packets that may be sent at `now`.
@@ -51,9 +60,8 @@ impl Pace {
         let since = now.saturating_sub(self.last);
         self.last = self.last.max(now);
         let tokens = self.tokens + rate * u128::from(since);
-        let lost = if self.stayed { &mut self.no_room } else { &mut self.behind };
-        *lost += tokens.saturating_sub(most);
-        self.stayed = false;
+        self.lost[self.cause as usize] += tokens.saturating_sub(most);
+        self.cause = Cause::Behind;
         self.tokens = tokens.min(most);
         (self.tokens / SECOND) as u64
     }
@@ -67,13 +75,18 @@ impl Pace {
     /// Records that due packets were offered and the port had no room for them.
     #[inline]
     pub fn stayed(&mut self) {
-        self.stayed = true;
+        self.cause = Cause::NoRoom;
+    }
+
+    /// Records that due packets were offered and the port was down.
+    pub fn port_down(&mut self) {
+        self.cause = Cause::PortDown;
     }
 
     /// Returns the packets that were due and never sent, up to the last call of [`due`](Self::due).
     pub fn missed(&self) -> Missed {
-        let [no_room, behind] = [self.no_room, self.behind].map(|tokens| (tokens / SECOND) as u64);
-        Missed { no_room, behind }
+        let of = |cause: Cause| (self.lost[cause as usize] / SECOND) as u64;
+        Missed { no_room: of(Cause::NoRoom), behind: of(Cause::Behind), port_down: of(Cause::PortDown) }
     }
 
     /// Returns the time from the last call of [`due`](Self::due) until the next packet is due, or zero if one is
@@ -114,17 +127,23 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_a_pause_or_a_full_port_prevents_are_counted() {
+    fn packets_that_a_pause_or_a_port_that_is_full_or_down_prevents_are_counted() {
         let mut pace = Pace::new(Some(1_000_000), 0);
-        assert_eq!((pace.due(1_000_000), pace.missed()), (1000, Missed { no_room: 0, behind: 1 }));
+        assert_eq!((pace.due(1_000_000), pace.missed()), (1000, Missed { behind: 1, ..Missed::default() }));
         pace.sent(400);
         pace.stayed();
         assert_eq!((pace.due(1_500_000), pace.missed().no_room), (1000, 100));
-        assert_eq!((pace.due(1_501_000), pace.missed()), (1000, Missed { no_room: 100, behind: 2 }));
-        let sent = 400;
+        assert_eq!(
+            (pace.due(1_501_000), pace.missed()),
+            (1000, Missed { no_room: 100, behind: 2, port_down: 0 })
+        );
+        pace.sent(1000);
+        pace.port_down();
+        assert_eq!((pace.due(4_501_000), pace.missed().port_down), (1000, 2000));
         pace.sent(1000);
         let missed = pace.missed();
-        assert_eq!(sent + 1000 + missed.no_room + missed.behind, 1 + 1_501, "all that were due");
+        let Missed { no_room, behind, port_down } = missed;
+        assert_eq!(2400 + no_room + behind + port_down, 1 + 4_501, "all that were due");
         let mut unpaced = Pace::new(None, 0);
         unpaced.stayed();
         assert_eq!((unpaced.due(1 << 60), unpaced.missed()), (u64::MAX, Missed::default()));

@@ -69,7 +69,9 @@ pub struct StreamConfig {
     pub stream: u16,
     /// Number of flows, which take turns: 1 to [`FLOWS_MAX`](super::FLOWS_MAX).
     pub flows: usize,
-    /// Bytes of the frames, without frame check sequence. Packets use these sizes in rotation.
+    /// Bytes of the frames, without frame check sequence. Packets use these sizes in rotation. If their number and that
+    /// of flows have a common divisor, the rotation moves on by one whenever both would begin together again, so that
+    /// each flow gets every size.
     pub sizes: Vec<usize>,
     /// The sender's MAC address.
     pub src_mac: MacAddr,
@@ -111,6 +113,8 @@ pub struct Stream {
     noises: Vec<Noise>,
     /// The index of the next size, within `config.sizes`.
     turn: usize,
+    /// Packets of each flow after which the sizes move on by one, or None if each flow gets every size anyway.
+    shift: Option<u64>,
     flow: u32,
     seq: u64,
 }
@@ -135,7 +139,8 @@ impl Stream {
         }
         let noises = config.sizes.iter().map(|size| Noise::new(size - head)).collect();
         let ethernet = Ethernet::new(config.dst_mac, config.src_mac, ethertype);
-        Ok(Stream { config, ethernet, noises, turn: 0, flow: 0, seq: 0 })
+        let shift = shift(config.flows as u64, config.sizes.len() as u64);
+        Ok(Stream { config, ethernet, noises, turn: 0, shift, flow: 0, seq: 0 })
     }
 
     /// Sets the sender's MAC address, which may be known only when the port is open.
@@ -200,16 +205,34 @@ impl Stream {
 
     #[inline]
     fn advance(&mut self) {
-        self.turn += 1;
-        if self.turn == self.noises.len() {
-            self.turn = 0;
-        }
+        self.next_turn();
         self.flow += 1;
         if self.flow as usize == self.config.flows {
             self.flow = 0;
             self.seq = (self.seq + 1) % WRAP;
+            if self.shift.is_some_and(|shift| self.seq.is_multiple_of(shift)) {
+                self.next_turn();
+            }
         }
     }
+
+    #[inline]
+    fn next_turn(&mut self) {
+        self.turn += 1;
+        if self.turn == self.noises.len() {
+            self.turn = 0;
+        }
+    }
+}
+
+/// Returns the packets of each flow after which flows and sizes would begin together again, if that is before each
+/// flow had every size. Until then every size is used as often as any other.
+fn shift(flows: u64, sizes: u64) -> Option<u64> {
+    let (mut common, mut rest) = (sizes, flows);
+    while rest > 0 {
+        (common, rest) = (rest, common % rest);
+    }
+    (common > 1).then_some(sizes / common)
 }
 
 /// The headers and the stamp of a frame over IPv6, which come before the noise.

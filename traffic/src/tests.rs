@@ -199,22 +199,72 @@ fn model(arrivals: &[usize]) -> Tally {
     tally
 }
 
+/// Returns the tally of a sink for packets of one flow with these sequence numbers.
+fn tally_of(seqs: impl IntoIterator<Item = u64>) -> Tally {
+    let mut sink = Sink::new(1, 64, Hop::Unchanged).unwrap();
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    let mut frame = [0; 64];
+    for seq in seqs {
+        traffic.seq = seq;
+        traffic.write(&mut frame);
+        assert_eq!(sink.verify(&frame), Outcome::Good { flow: 0, seq });
+    }
+    sink.tally()
+}
+
 #[test]
-fn a_flow_remembers_the_last_64_packets_across_a_jump() {
-    for jump in [62, 63, 64, 65, 1000] {
-        let frames = frames(1, 64, jump + 2);
-        let mut sink = Sink::new(1, 64, Hop::Unchanged).unwrap();
+fn a_flow_remembers_its_last_packets_across_a_jump() {
+    for jump in [REMEMBERED - 2, REMEMBERED - 1, REMEMBERED, REMEMBERED + 1, 9 * REMEMBERED] {
         // Packet 0 arrives again while it is still remembered.
-        let again = if jump < 64 { 0 } else { jump };
+        let again = if jump < REMEMBERED { 0 } else { jump };
         let arrivals = [0, jump, again, jump - 1, jump - 1, jump + 1];
-        for seq in arrivals {
-            sink.verify(&frames[seq]);
-        }
-        assert_eq!(sink.tally(), model(&arrivals), "jump to {jump}");
+        assert_eq!(tally_of(arrivals), model(&arrivals.map(|seq| seq as usize)), "jump to {jump}");
     }
 }
 
+/// Seen: of 1,000 packets ten were lost, and ten others came again at the end: `lost 0`, `reordered 10`,
+/// `duplicates 0`. What was further back than 64 numbers counted as reordered, and one less as lost.
+#[test]
+fn a_late_duplicate_does_not_hide_a_loss() {
+    let with_loss = |end: u64| (0..end).filter(|seq| !(500..510).contains(seq));
+    let lost = Tally { missing: 10, ..Tally::default() };
+    assert_eq!(tally_of(with_loss(1000).chain(0..10)), Tally { received: 1000, duplicates: 10, ..lost });
+    // The same beyond what is remembered: packets before the loss may be the lost ones, and those after it are not.
+    let end = 3 * REMEMBERED;
+    let tally = tally_of(with_loss(end).chain(495..515));
+    assert_eq!(tally, Tally { received: end - 10 + 20, duplicates: 5, late: 15, ..lost });
+    assert_eq!(tally.distinct(), end - 10);
+}
+
+#[test]
+fn a_packet_that_comes_again_after_any_time_is_a_duplicate_if_none_was_lost() {
+    let again = [0, 7, REMEMBERED, 5 * REMEMBERED - 1];
+    let tally = tally_of((0..5 * REMEMBERED).chain(again));
+    assert_eq!(tally, Tally { received: 5 * REMEMBERED + 4, duplicates: 4, ..Tally::default() });
+}
+
 proptest! {
+    #[test]
+    fn jumps_beyond_what_is_remembered_hide_no_loss(steps in prop::collection::vec((0_u64..3, 0..3 * REMEMBERED), 1..40)) {
+        let mut seqs: Vec<u64> = Vec::new();
+        let mut next = 0;
+        for (step, far) in steps {
+            match step {
+                0 => seqs.extend(next..next + far),
+                1 => seqs.push(next + far),
+                _ => seqs.push(next.saturating_sub(far)),
+            }
+            next = seqs.iter().max().map_or(0, |highest| highest + 1);
+        }
+        let came: Vec<usize> = seqs.iter().map(|seq| *seq as usize).collect();
+        let (tally, exact) = (tally_of(seqs), model(&came));
+        let Tally { reordered, duplicates, late, missing, .. } = tally;
+        prop_assert_eq!(reordered + duplicates + late, exact.reordered + exact.duplicates);
+        prop_assert!(reordered <= exact.reordered && duplicates <= exact.duplicates);
+        prop_assert_eq!(missing - exact.missing, exact.reordered - reordered);
+        prop_assert_eq!(tally.distinct() + (missing - exact.missing), exact.received - exact.duplicates);
+    }
+
     #[test]
     fn order_is_accounted_as_defined(arrivals in prop::collection::vec(0usize..64, 0..200)) {
         let frames = frames(1, 64, 64);

@@ -5,6 +5,10 @@ use clap::Args;
 use netmem_ports::{PortSpec, port_spec};
 use std::path::PathBuf;
 
+/// Arguments that --qualify does not have. Its own options refuse them too: clap requires no option that conflicts with
+/// a given one.
+const WITHOUT_QUALIFY: [&str; 7] = ["ports", "config", "fix", "undo", "save", "from", "json"];
+
 /// Report what on this host will not work, lose packets or be slow, each with the command that fixes it.
 ///
 /// It looks at capabilities, memory, the kernel and cores. For each port it looks at the interface: queues, rings, offloads (of
@@ -38,7 +42,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 
-    /// Look at a saved host instead of this one.
+    /// Look at a host that --save wrote to a file, instead of this one.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
 
@@ -53,15 +57,16 @@ pub struct DoctorArgs {
     /// and they must have no addresses. Changes to the interfaces are written to the journal and undone at the end; after a kill,
     /// --undo undoes them. The exit code is 1 if a check failed. docs/hardware.md lists the reports so far.
     #[arg(long, num_args = 2, value_names = ["INTERFACE", "INTERFACE"],
-          conflicts_with_all = ["ports", "config", "fix", "undo", "save", "from", "json"])]
+          conflicts_with_all = WITHOUT_QUALIFY)]
     pub qualify: Vec<String>,
 
     /// Seconds that --qualify takes in total; fractions are allowed.
-    #[arg(long, value_name = "S", value_parser = seconds, default_value = "300", requires = "qualify", allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "300", requires = "qualify",
+          conflicts_with_all = WITHOUT_QUALIFY, allow_negative_numbers = true)]
     pub seconds: f64,
 
     /// The file that --qualify writes [default: qualified-INTERFACE-INTERFACE.md]
-    #[arg(long, value_name = "FILE", requires = "qualify")]
+    #[arg(long, value_name = "FILE", requires = "qualify", conflicts_with_all = WITHOUT_QUALIFY)]
     pub report: Option<PathBuf>,
 }
 
@@ -75,6 +80,23 @@ fn port(text: &str) -> Result<PortSpec, String> {
 mod tests {
     use super::*;
     use clap::Command;
+
+    /// Seen: `netmem doctor --seconds 3 v0` and `--report x v0` looked at the host and ignored the option.
+    #[test]
+    fn the_options_of_qualify_are_refused_without_it() {
+        let doctor = |words: &str| {
+            let doctor = DoctorArgs::augment_args(Command::new("doctor"));
+            doctor.try_get_matches_from(["doctor"].into_iter().chain(words.split(' ')))
+        };
+        for option in ["--seconds 3", "--report x"] {
+            for other in ["", " v0", " --config f", " --fix", " --undo", " --save f", " --from f", " --json"]
+            {
+                assert!(doctor(&format!("{option}{other}")).is_err(), "{option}{other}");
+            }
+            assert!(doctor(&format!("{option} --qualify v0 v1")).is_ok(), "{option}");
+        }
+        assert!(doctor("v0 --json").is_ok() && doctor("--qualify v0 v1").is_ok());
+    }
 
     /// Seen: `netmem doctor --undo --json` printed text.
     #[test]

@@ -422,7 +422,7 @@ The object of --json:
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name:
   packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
-  sink {received, corrupt, reordered, duplicates, missing} or null,
+  sink {received, corrupt, reordered, duplicates, late, missing} or null,
   steer {policy, tx_queue, workers [{kept, sent, received, and every other
   counter of its inbox}]} or null,
   workers [{core (or null), received, taken (from others), handed (to

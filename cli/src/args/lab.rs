@@ -59,7 +59,8 @@ pub struct LabRunArgs {
 /// Two ratios of one experiment on one machine agree if their 95 % intervals overlap. The command prints the ratios that do not
 /// agree, then those that are undecided in a run, and last the share of the decided ones that agrees. A ratio that one run lacks
 /// does not agree, unless it is that of a placement of the cores. Experiments that only one run has on a machine, or that a run
-/// lost to pauses, are left out, and a note says so; so does one for a quick run beside a full one.
+/// lost to pauses, are left out, and a note says so. Notes also say what differs between the runs: a quick run beside a full one,
+/// an interrupted one, other settings, rivals or versions.
 ///
 /// Exit codes: 0 at least the required share agrees, 1 less agrees, 2 bad input.
 #[derive(Debug, Args)]
@@ -80,8 +81,8 @@ pub struct LabCompareArgs {
 
 /// Write reports as one HTML page: the claims of the sources and the results here, with plots, tables and checks.
 ///
-/// The page needs no network and no scripts. Of two reports of one experiment on one machine, the page shows the last. Reports of
-/// several machines stand side by side, and the worst of them decides a claim.
+/// The page needs no network and no scripts. Of several reports of one experiment on one machine, the page shows a finished one before
+/// one that was not finished, a full one before a quick one, and then the last. Reports of several machines stand side by side, and the worst of them decides a claim.
 ///
 /// The object of --json: `experiments` (checks, failed checks, ratios, undecided ratios), `not_run`, `claims`
 /// (name, source, says, published, measured, verdict: holds, other-regime, fails, cannot-tell, not-comparable or not-measured;

@@ -53,7 +53,7 @@ pub struct GenArgs {
     pub flows: usize,
 
     /// Bytes of a packet's frame, without frame check sequence: 64 (84 over IPv6) to 1514, or up to 29116 with larger frames. Several
-    /// sizes with commas between are used in turn; SIZExTIMES repeats a size; imix is 64x7,590x4,1514 [default: 64, 84 over IPv6]
+    /// sizes with commas between are used in turn, each by every flow; SIZExTIMES repeats a size; imix is 64x7,590x4,1514 [default: 64, 84 over IPv6]
     #[arg(long, value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
     pub size: Option<Sizes>,
 
@@ -101,7 +101,7 @@ pub struct SinkArgs {
     #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
     pub port: Vec<PortSpec>,
 
-    /// The number of packets that are sent: stop when N have come; missing packets count as lost.
+    /// The number of packets that are sent: stop when N have come whole; missing packets count as lost.
     #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
     pub count: Option<u64>,
 
@@ -285,10 +285,11 @@ Examples:
 
 The object of --json:
   seconds, sent, unsent (packets that the port took and did not send), bytes (of
-  both), pps_mean (sent / seconds), missed_no_room (packets that were due and
-  for which the port had no room), missed_behind (packets that were due and
-  that netmem did not send in time), flows, stream, ports [as of netmem
-  forward], pools [likewise].
+  both), pps_mean ((sent - 1) / seconds, since the first is sent at once),
+  missed_no_room (packets that were due and for which the port had no room),
+  missed_behind (packets that were due and that netmem did not send in time),
+  missed_port_down (packets that were due while the port was down), flows,
+  stream, ports [as of netmem forward], pools [likewise].
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
@@ -305,13 +306,20 @@ Examples:
 
 The counters, for each flow by itself:
   received    packets of the stream in any state
-  lost        gaps in the sequence numbers. With --count: N less the packets
-              that came whole (without it, losses at the end are not seen). A
-              corrupted packet counts as lost too (RFC 2680)
+  flows       flows of which a packet came whole
+  lost        gaps in the sequence numbers, from number 0 on, so packets that
+              were sent before the sink started are lost too. With --count: N
+              less the packets that came whole. Without it, losses at the end
+              of a flow are not seen, nor a flow of which no packet came:
+              compare flows with those of the generator. A corrupted packet
+              counts as lost too (RFC 2680)
   reordered   packets that came after a later one (RFC 4737,
               Type-P-Reordered), and not for the second time
-  duplicates  packets that had come before. The count is exact among the last
-              64 numbers of a flow; an older packet counts as reordered
+  duplicates  packets that had come before
+  late        packets more than 4,096 numbers of their flow late, while one at
+              least as old is missing: whether they had come before is not
+              known. They are not taken off lost. --max-reordered and
+              --max-duplicates fail if they cannot be checked because of them
   corrupt     packets with a wrong byte, by the first wrong field. Every bit
               error is detected, except in fields that no checksum covers and
               routers change: the IPv6 traffic class, and MAC addresses and
@@ -321,15 +329,19 @@ The counters, for each flow by itself:
   latency     from the time in the packet, when it was written, to the
               reception of its burst, by CLOCK_MONOTONIC to 1/32. It is valid
               only if both ends share that clock, so on one machine. Packets
-              from the future, or older than a day, are unusable
+              from the future, or older than a day, are unusable, and those of
+              a file have none. Packets that were due while the generator's
+              port had no room are written when it has, or never: if the
+              generator missed any, latencies are too small for its rate
   per second  packets in each second from the first packet on, up to 3600
               seconds
 
 The object of --json:
   seconds (from the first packet to the last), received, distinct, lost,
-  reordered, duplicates, corrupt, corrupt_by {what: n}, foreign, bytes,
-  pps_mean, per_second [n], latency_ns {counted, unusable, least, p50, p90,
-  p99, p999, most} or null, ports [as of netmem forward], pools [likewise].
+  reordered, duplicates, late, corrupt, corrupt_by {what: n}, foreign, flows,
+  bytes, pps_mean (of the packets after the first burst), per_second [n],
+  latency_ns {counted, unusable, least, p50, p90, p99, p999, most} or null,
+  ports [as of netmem forward], pools [likewise].
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run

@@ -3,16 +3,14 @@
 
 mod qualify;
 mod report;
+mod saved;
 
 use crate::args::{DoctorArgs, ForwardArgs, forward_with};
-use crate::control::client::printable;
 use crate::failure::Failure;
 use crate::forward;
 use crate::output;
 use netmem_doctor::{Finding, Harm, Host, Journal, JournalError, Wanted, findings};
 use report::Report;
-use std::fs;
-use std::path::Path;
 
 /// Examines the host, and makes or undoes changes if the arguments ask for it.
 ///
@@ -27,7 +25,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if args.undo {
         return undo(&journal);
     }
-    let from = args.from.as_deref().map(saved).transpose()?;
+    let from = args.from.as_deref().map(saved::read).transpose()?;
     let mut wanted = match &args.config {
         Some(file) => forward::wanted(&*forward_with(file)?, from.as_ref())?,
         None => forward::wanted::of_ports(&args.ports),
@@ -40,7 +38,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         None => Host::read(&wanted),
     };
     if let Some(file) = &args.save {
-        save(&host, file)?;
+        saved::save(&host, file)?;
     }
     let found = findings(&host, &wanted);
     if !args.fix || found.iter().all(|finding| finding.change.is_none()) {
@@ -112,19 +110,4 @@ fn undo(journal: &Journal) -> Result<(), Failure> {
         })
         .collect();
     if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
-}
-
-fn saved(file: &Path) -> Result<Host, Failure> {
-    let failed = |why: String| Failure::Input(format!("--from {}: {why}", file.display()));
-    let bytes = fs::read(file).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        failed(format!("not a file that netmem doctor --save wrote: {}", printable(&error.to_string())))
-    })
-}
-
-fn save(host: &Host, file: &Path) -> Result<(), Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::Input(format!("--save {}: {error}", file.display()));
-    let text = serde_json::to_string_pretty(host).map_err(|error| failed(&error))?;
-    fs::write(file, text + "\n").map_err(|error| failed(&error))
 }

@@ -66,6 +66,7 @@ struct Sink {
     corrupt: u64,
     reordered: u64,
     duplicates: u64,
+    late: u64,
     missing: u64,
 }
 
@@ -182,8 +183,9 @@ pub fn object(report: &Report) -> String {
         filter: report.filter.as_ref().map(filter),
         ready_pairs: report.pairs.map(pairs),
         sink: report.traveled.map(|traveled| {
-            let netmem_traffic::Tally { received, corrupt, reordered, duplicates, missing } = traveled.sink;
-            Sink { received, corrupt, reordered, duplicates, missing }
+            let netmem_traffic::Tally { received, corrupt, reordered, duplicates, late, missing } =
+                traveled.sink;
+            Sink { received, corrupt, reordered, duplicates, late, missing }
         }),
         steer: report.steer.as_ref().map(steer),
         workers: report.workers.iter().map(worker).collect(),

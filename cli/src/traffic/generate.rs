@@ -136,6 +136,7 @@ impl Generator {
             if due == 0 {
                 rest(pace.wait());
             } else if let PortState::Down(_) = self.station.ports[0].state() {
+                pace.port_down();
                 let left = time.map_or(patience, |time| time.saturating_sub(begun.elapsed()));
                 reason = self.wait_up(left.min(patience), stop);
             } else {

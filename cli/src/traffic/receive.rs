@@ -8,7 +8,8 @@ use crate::failure::Failure;
 use netmem::pool::Batch;
 use netmem::stats::Histogram;
 use netmem::system::clock::monotonic_ns;
-use netmem_traffic::{Arrival, Arrivals, Expected, Fault, Identity};
+use netmem_ports::{DeviceSpec, PortSpec};
+use netmem_traffic::{Arrival, Arrivals, Expected, Fault, Identity, Tally};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,14 +35,17 @@ pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<Ended<Received>, Failur
     let mut station = Station::open(&args.port, &args.station, true)?;
     let SinkArgs { stream, src_mac, dst_mac, ttl, .. } = *args;
     let mut sink = Sink::new(Expected { stream, src_mac, dst_mac, ttl });
+    sink.are_files = args.port.iter().map(is_file).collect();
     sink.receive(&mut station, args, stop);
     let Closed { json, ports, pool, mut broken } = station.close();
     let tally = sink.arrivals.tally();
     let report = Received {
         seconds: sink.last.saturating_sub(sink.first.unwrap_or(sink.last)) as f64 / 1e9,
+        first_burst: sink.first_burst,
         tally,
         lost: args.count.map_or(tally.missing, |count| count.saturating_sub(tally.distinct())),
         foreign: sink.arrivals.foreign(),
+        flows: sink.arrivals.flows(),
         faults: sink.faults.into_iter().collect(),
         bytes: sink.bytes,
         per_second: sink.per_second,
@@ -50,13 +54,20 @@ pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<Ended<Received>, Failur
         pool,
     };
     broken.extend(beyond(&args.limits, &report));
+    broken.extend(unknown(&args.limits, &report.tally));
     broken.extend(nothing_came(&args.limits, &report));
     Ok(Ended { report, broken, json })
 }
 
-/// Returns the counts that exceed the limits.
+fn is_file(port: &PortSpec) -> bool {
+    matches!(port.device, DeviceSpec::Pcap { .. })
+}
+
+/// Returns the counts that exceed the limits. Packets that came late may be among the lost ones.
 fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String> {
     let tally = report.tally;
+    let found = tally.late.min(report.lost);
+    let late = if found > 0 { format!("; up to {found} of them may have come late") } else { String::new() };
     let counts = [
         ("lost", report.lost, limits.max_lost),
         ("reordered", tally.reordered, limits.max_reordered),
@@ -64,9 +75,24 @@ fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String>
         ("corrupt", tally.corrupt, limits.max_corrupt),
         ("foreign", report.foreign, limits.max_foreign),
     ];
-    counts.into_iter().filter_map(|(name, count, limit)| {
+    counts.into_iter().filter_map(move |(name, count, limit)| {
         let limit = limit.filter(|&limit| count > limit)?;
-        Some(format!("check failed: {name} {count}, and --max-{name} allows {limit}"))
+        let late = if name == "lost" { late.as_str() } else { "" };
+        Some(format!("check failed: {name} {count}, and --max-{name} allows {limit}{late}"))
+    })
+}
+
+/// Returns a line for each limit that is only exceeded if the late packets count: each of them came for the first
+/// time or again, and it is not known which.
+fn unknown(limits: &LimitArgs, tally: &Tally) -> impl Iterator<Item = String> {
+    let Tally { reordered, duplicates, late, .. } = *tally;
+    let counts =
+        [("reordered", reordered, limits.max_reordered), ("duplicates", duplicates, limits.max_duplicates)];
+    counts.into_iter().filter_map(move |(name, count, limit)| {
+        let limit = limit.filter(|&limit| count <= limit && count + late > limit)?;
+        Some(format!(
+            "check failed: {late} packets came late, for the first time or again, so --max-{name} {limit} cannot be checked"
+        ))
     })
 }
 
@@ -79,12 +105,16 @@ fn nothing_came(limits: &LimitArgs, report: &Received) -> Option<String> {
 
 struct Sink {
     arrivals: Arrivals,
+    /// For each port whether it reads a file. The packets of a file were received at an unknown time.
+    are_files: Vec<bool>,
     /// Corrupt packets by fault.
     faults: BTreeMap<&'static str, u64>,
     bytes: u64,
     /// The times of the first and the last packet.
     first: Option<u64>,
     last: u64,
+    /// Packets that came at the first time.
+    first_burst: u64,
     per_second: Vec<u64>,
     latency: Histogram,
     /// Packets with an impossible time.
@@ -95,10 +125,12 @@ impl Sink {
     fn new(expected: Expected) -> Sink {
         Sink {
             arrivals: Arrivals::new(expected),
+            are_files: Vec::new(),
             faults: BTreeMap::new(),
             bytes: 0,
             first: None,
             last: monotonic_ns(),
+            first_burst: 0,
             per_second: Vec::new(),
             latency: Histogram::default(),
             unusable: 0,
@@ -114,8 +146,7 @@ impl Sink {
         let mut idle = 0;
         loop {
             let received = self.round(station);
-            let tally = self.arrivals.tally();
-            if stop.load(Relaxed) || tally.received - tally.duplicates >= count {
+            if stop.load(Relaxed) || self.arrivals.tally().distinct() >= count {
                 return;
             }
             idle = if received > 0 { 0 } else { idle + 1 };
@@ -141,12 +172,12 @@ impl Sink {
         let share = station.share();
         let Station { ports, owner, .. } = station;
         let (mut batch, mut received) = (Batch::new(), 0);
-        for port in ports {
+        for (number, port) in ports.iter_mut().enumerate() {
             port.refill_to(&mut owner.worker, &owner.pool, share);
             let n = port.rx(&mut owner.worker, &mut batch);
             port.kick();
             if n > 0 {
-                self.take(&batch);
+                self.take(&batch, self.are_files[number]);
                 batch.free(&mut owner.worker);
             }
             received += n;
@@ -156,11 +187,12 @@ impl Sink {
 
     /// Judges a burst.
     #[inline]
-    fn take(&mut self, batch: &Batch) {
+    fn take(&mut self, batch: &Batch, is_file: bool) {
         let now = monotonic_ns();
         let mut ours = 0;
         for frame in &**batch {
             match self.arrivals.take(frame.data()) {
+                Arrival::Good(_) if is_file => {}
                 Arrival::Good(Identity { time, .. }) => self.time(now, time),
                 Arrival::Corrupt(fault) => self.corrupt(fault),
                 Arrival::Foreign => continue,
@@ -176,7 +208,10 @@ impl Sink {
     /// Counts the packets of this second.
     #[inline]
     fn count(&mut self, now: u64, n: u64) {
-        let first = *self.first.get_or_insert(now);
+        let first = *self.first.get_or_insert_with(|| {
+            self.first_burst = n;
+            now
+        });
         self.last = now;
         let second = ((now - first) / SECOND) as usize;
         if second < LISTED {
@@ -212,6 +247,7 @@ mod tests {
             sink.count(now, n);
         }
         assert_eq!(sink.per_second, [3, 4, 0, 8]);
+        assert_eq!(sink.first_burst, 1);
         sink.count((7 + LISTED as u64) * SECOND, 16);
         assert_eq!((sink.per_second.len(), sink.last), (4, (7 + LISTED as u64) * SECOND));
     }

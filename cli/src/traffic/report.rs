@@ -28,9 +28,13 @@ pub struct Sent {
 pub struct Received {
     /// From the first packet to the last.
     pub seconds: f64,
+    /// Packets that came with the first one.
+    pub first_burst: u64,
     pub tally: Tally,
     pub lost: u64,
     pub foreign: u64,
+    /// Flows of which a packet came whole.
+    pub flows: usize,
     /// Corrupt packets by fault.
     pub faults: Vec<(&'static str, u64)>,
     pub bytes: u64,
@@ -79,6 +83,7 @@ struct SentObject<'a> {
     pps_mean: f64,
     missed_no_room: u64,
     missed_behind: u64,
+    missed_port_down: u64,
     flows: usize,
     stream: u16,
     ports: Vec<json::Port<'a>>,
@@ -93,9 +98,11 @@ struct ReceivedObject<'a> {
     lost: u64,
     reordered: u64,
     duplicates: u64,
+    late: u64,
     corrupt: u64,
     corrupt_by: Counters<'a>,
     foreign: u64,
+    flows: usize,
     bytes: u64,
     pps_mean: Option<f64>,
     per_second: &'a [u64],
@@ -104,7 +111,7 @@ struct ReceivedObject<'a> {
     pools: [json::Pool<'a>; 1],
 }
 
-/// Returns the packets a second, for this many packets in these seconds.
+/// Returns the packets a second, for this many packets in the seconds before the last of them.
 fn pps(packets: u64, seconds: f64) -> Option<f64> {
     (seconds > 0.0).then(|| (packets as f64 / seconds).round())
 }
@@ -117,9 +124,10 @@ impl Sent {
             sent: self.sent,
             unsent: self.unsent,
             bytes: self.bytes,
-            pps_mean: pps(self.sent, self.seconds).unwrap_or_default(),
+            pps_mean: self.pps(),
             missed_no_room: self.missed.no_room,
             missed_behind: self.missed.behind,
+            missed_port_down: self.missed.port_down,
             flows: self.flows,
             stream: self.stream,
             ports: self.ports.iter().map(json::port).collect(),
@@ -127,9 +135,13 @@ impl Sent {
         })
     }
 
+    /// Returns the packets a second. The first was sent at the beginning of the time.
+    fn pps(&self) -> f64 {
+        pps(self.sent.saturating_sub(1), self.seconds).unwrap_or_default()
+    }
+
     /// Returns the text for people.
     pub fn text(&self) -> String {
-        let rate = pps(self.sent, self.seconds).unwrap_or_default();
         let flows =
             if self.flows == 1 { "1 flow".into() } else { format!("{} flows", thousands(self.flows as u64)) };
         // Which packets were not sent is not known, and so not their sizes.
@@ -141,7 +153,7 @@ impl Sent {
             "sent {} packets of {flows}{bytes}, in {:.2} s: {} packets/s\n{unsent}{}{}",
             thousands(self.sent),
             self.seconds,
-            thousands(rate as u64),
+            thousands(self.pps() as u64),
             missed(self.missed),
             places(&self.ports, &self.pool)
         )
@@ -149,9 +161,10 @@ impl Sent {
 }
 
 /// Returns a line about packets that were due and not sent, if there are any.
-fn missed(Missed { no_room, behind, .. }: Missed) -> String {
+fn missed(Missed { no_room, behind, port_down, .. }: Missed) -> String {
     let causes = [
         (no_room, "the port had no room for"),
+        (port_down, "while the port was down"),
         (behind, "were left out by a generator that did not run in time, or is slower than the rate"),
     ];
     let causes: Vec<_> =
@@ -159,13 +172,13 @@ fn missed(Missed { no_room, behind, .. }: Missed) -> String {
     if causes.is_empty() {
         return String::new();
     }
-    format!("missed {} that were due: {}\n", thousands(no_room + behind), causes.join(", "))
+    format!("missed {} that were due: {}\n", thousands(no_room + behind + port_down), causes.join(", "))
 }
 
 impl Received {
     /// Returns the object, on one line.
     pub fn json(&self) -> String {
-        let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
+        let Tally { received, corrupt, reordered, duplicates, late, .. } = self.tally;
         line(&ReceivedObject {
             seconds: rounded(self.seconds),
             received,
@@ -173,11 +186,13 @@ impl Received {
             lost: self.lost,
             reordered,
             duplicates,
+            late,
             corrupt,
             corrupt_by: Counters((&self.faults).into()),
             foreign: self.foreign,
+            flows: self.flows,
             bytes: self.bytes,
-            pps_mean: pps(received, self.seconds),
+            pps_mean: self.pps(),
             per_second: &self.per_second,
             latency_ns: self.latency,
             ports: self.ports.iter().map(json::port).collect(),
@@ -187,12 +202,14 @@ impl Received {
 
     /// Returns the text for people.
     pub fn text(&self) -> String {
-        let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
+        let Tally { received, corrupt, reordered, duplicates, late, .. } = self.tally;
         let counts = [
             ("received", received, self.rates()),
+            ("flows", self.flows as u64, String::new()),
             ("lost", self.lost, String::new()),
             ("reordered", reordered, String::new()),
             ("duplicates", duplicates, String::new()),
+            ("late", late, String::new()),
             ("corrupt", corrupt, listed(self.faults.iter().copied())),
             ("foreign", self.foreign, String::new()),
         ];
@@ -205,8 +222,13 @@ impl Received {
         text + &self.times() + &places(&self.ports, &self.pool)
     }
 
+    /// Returns the packets a second. Those of the first burst came before the time began.
+    fn pps(&self) -> Option<f64> {
+        pps(self.tally.received.saturating_sub(self.first_burst), self.seconds)
+    }
+
     fn rates(&self) -> String {
-        let Some(mean) = pps(self.tally.received, self.seconds) else { return String::new() };
+        let Some(mean) = self.pps() else { return String::new() };
         let mean = thousands(mean as u64);
         // The last second is incomplete.
         let whole = self.per_second.split_last().map(|(_, whole)| whole).unwrap_or_default();
@@ -220,7 +242,7 @@ impl Received {
 
     fn times(&self) -> String {
         let Some(Latency { unusable, least, p50, p90, p99, p999, most, .. }) = self.latency else {
-            return "  latency     no packet had a time of this machine's clock\n".into();
+            return "  latency     no packet from a link had a time of this machine's clock\n".into();
         };
         let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
         let unusable = match unusable {

@@ -64,8 +64,9 @@ fn report_of_more(
     last.expect("a set-up")
 }
 
+/// The report of a quick run of as many set-ups as an interval needs.
 fn run(variants: &mut [Box<dyn Variant>], stop: bool) -> Report {
-    report_of(stop, |bench| {
+    report_of_setups(SETUPS_MIN, stop, &mut |bench, _| {
         let pps = Comparison { a: 0, b: 1, metric: Metric::Pps };
         let series = bench.measure(variants, &[pps], Cores::Cross);
         for one in &series {
@@ -204,7 +205,7 @@ fn what_the_least_set_ups_decided_is_not_measured_again_but_still_runs_for_its_c
     }
     let (ran, mut each) = (std::cell::Cell::new(0), Vec::new());
     let ns = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
-    let report = report_of_more(2, 4, false, &mut |bench, setup| {
+    let report = report_of_more(9, 18, false, &mut |bench, setup| {
         ran.set(0);
         let netmem = Counted(Label { variant: "netmem".into(), params: Params::new() }, &ran);
         let decided: &mut [Box<dyn Variant + '_>] = &mut [Box::new(netmem), constant("limit", 100.0, 0)];
@@ -216,24 +217,25 @@ fn what_the_least_set_ups_decided_is_not_measured_again_but_still_runs_for_its_c
         let series = bench.measure(&mut [wild, constant("limit", 1.0, 0)], &[ns], Cores::Same);
         bench.row(&series[0], Metric::CyclesPerOp, None);
     });
-    assert_eq!(each, [14 * 48, 14 * 48, UNCOUNTED, UNCOUNTED]);
+    assert_eq!(each, [[3 * 48; 9], [UNCOUNTED; 9]].concat());
     let windows: Vec<u64> = report.rows.iter().map(|row| row.windows).collect();
-    assert_eq!(windows, [2 * 14 * 48, 4 * 14 * 48]);
+    assert_eq!(windows, [9 * 3 * 48, 18 * 3 * 48]);
     let open: Vec<bool> = report.ratios.iter().map(|ratio| ratio.undecided).collect();
     assert_eq!(open, [false, true]);
 }
 
-/// Seen: a run that its budget ended after one or two set-ups called its ratios decided.
+/// Seen: a run that its budget ended after one or two set-ups called its ratios decided, and so did one with
+/// `--set setups=1`.
 #[test]
-fn what_has_fewer_set_ups_than_the_least_is_undecided_and_marked_as_too_few() {
-    for (least, too_few) in [(9, true), (2, false)] {
-        let report = report_of_more(least, 2, false, &mut |bench, _| {
+fn what_has_fewer_set_ups_than_the_least_or_an_interval_needs_is_undecided_and_marked_as_too_few() {
+    for (least, count, too_few) in [(9, 2, true), (1, 1, true), (1, 8, true), (1, 9, false), (9, 9, false)] {
+        let report = report_of_more(least, count, false, &mut |bench, _| {
             let ns = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
             let alike: &mut [Box<dyn Variant>] = &mut [constant("netmem", 2.0, 0), constant("limit", 1.0, 0)];
             bench.measure(alike, &[ns], Cores::Same);
         });
         let ratio = &report.ratios[0];
-        assert_eq!((ratio.undecided, ratio.too_few), (too_few, too_few), "at least {least}");
+        assert_eq!((ratio.undecided, ratio.too_few), (too_few, too_few), "{count}, at least {least}");
         let noted = report.notes.iter().any(|note| note.starts_with("too few: 1 of 1 ratios"));
         assert_eq!(noted, too_few, "{:?}", report.notes);
     }
@@ -257,18 +259,18 @@ impl Variant for EverySecond {
 #[test]
 fn set_ups_without_a_counted_window_do_not_count_towards_the_least_and_the_group_is_measured_again() {
     let mut set_ups = Vec::new();
-    let report = report_of_more(8, 20, false, &mut |bench, setup| {
+    let report = report_of_more(9, 22, false, &mut |bench, setup| {
         let label = Label { variant: "netmem".into(), params: Params::new() };
         let ours = EverySecond(label, setup % 2 == 0);
         let ns = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
         let series = bench.measure(&mut [Box::new(ours), constant("limit", 1.0, 0)], &[ns], Cores::Same);
         set_ups.push(series[0].setups.len() + 1);
         let ratio = bench.reported_ratio("netmem", "limit").unwrap();
-        assert_eq!((ratio.undecided, ratio.too_few), (setup < 14, setup < 14), "set-up {setup}");
+        assert_eq!((ratio.undecided, ratio.too_few), (setup < 16, setup < 16), "set-up {setup}");
     });
     assert!(!report.ratios[0].undecided);
-    // It is asked after 8, when 4 of them count, and after 16, when 8 do.
-    assert_eq!(set_ups[7..], [8, 9, 10, 11, 12, 13, 14, 15, 16, 16, 16, 16, 16]);
+    // It is asked after 9, when 5 of them count, and after 18, when 9 do.
+    assert_eq!(set_ups[8..], [9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 18, 18, 18, 18]);
 }
 
 #[test]
@@ -345,7 +347,8 @@ fn a_ratio_across_cores_that_were_moved_is_also_reported_for_each_placement_in_w
         let label = Label { variant: variant.into(), params: Params::new() };
         let rounds = ticks.map(|ticks| vec![Some(ticks); 6]).concat();
         let placements = placements.map(|placement| vec![placement; 6]).concat();
-        Series { rounds, placements, ..Series::new(label) }
+        // Each round has a set-up of its own.
+        Series { rounds, placements, setups: (1..18).collect(), ..Series::new(label) }
     };
     let ratios = |placements| {
         let (ours, rival) =

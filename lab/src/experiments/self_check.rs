@@ -129,9 +129,13 @@ impl Variant for Interrupted<'_> {
     }
 }
 
-/// Checks that the interval of `name` over the base contains the known effect, within the tolerance.
+/// Checks that the interval of `name` over the base contains the known effect, within the tolerance. An interval of too
+/// few set-ups is too narrow to be judged.
 fn check_known(bench: &mut Bench<'_>, name: &str, what: &str, known: f64) {
     let Some(ratio) = bench.reported_ratio(name, "limit") else { return };
+    if ratio.too_few {
+        return bench.note(format!("not checked, since {name} has too few set-ups or rounds: {what}"));
+    }
     let (low, high) = (known * (1.0 - TOLERANCE), known * (1.0 + TOLERANCE));
     let ok = ratio.low <= high && low <= ratio.high;
     let detail = format!("{} ({} to {}), known: {known}", ratio.median, ratio.low, ratio.high);
@@ -215,11 +219,16 @@ mod tests {
         assert!(!ok(&|check| check.ok = false), "another failed too");
     }
 
+    /// Seen: intervals of one set-up, which are too narrow, failed the check.
     #[test]
-    fn an_interval_that_misses_what_is_known_fails_its_check() {
-        for (low, high, ok) in
-            [(0.99, 1.001, true), (1.004, 1.01, true), (1.006, 1.01, false), (0.9, 0.99, false)]
-        {
+    fn an_interval_that_misses_what_is_known_fails_its_check_unless_it_has_too_few_set_ups() {
+        for (low, high, too_few, ok) in [
+            (0.99, 1.001, false, true),
+            (1.004, 1.01, false, true),
+            (1.006, 1.01, false, false),
+            (0.9, 0.99, false, false),
+            (0.9, 0.99, true, true),
+        ] {
             let report = report_of(false, |bench| {
                 bench.report_ratio(Ratio {
                     a: "limit/twin".into(),
@@ -230,11 +239,11 @@ mod tests {
                     low,
                     high,
                     undecided: false,
-                    too_few: false,
+                    too_few,
                 });
                 check_known(bench, "limit/twin", "ties", 1.0);
             });
-            assert_eq!(report.ok(), ok, "{low} to {high}");
+            assert_eq!((report.ok(), report.checks.is_empty()), (ok, too_few), "{low} to {high}");
         }
     }
 

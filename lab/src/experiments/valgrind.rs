@@ -38,7 +38,7 @@ impl Counted<'_> {
         command.arg(format!("--tool={tool}")).args(options);
         command.arg(format!("--{tool}-out-file={}", out.display())).arg(program);
         command.args(["lab", "run", experiment]);
-        for (key, value) in set.iter().copied().chain([("setups", 1), ("watch", 0)]) {
+        for (key, value) in set.iter().copied().chain([("setups", 1), ("watch", 1)]) {
             command.arg("--set").arg(format!("{key}={value}"));
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

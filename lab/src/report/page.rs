@@ -11,10 +11,10 @@ use crate::table::thousands;
 ///
 /// The page begins with each source's claims, netmem's targets, its losses, and the cases that a run cannot decide.
 /// Then come the experiments of the registry in order, or the command that runs a missing one, and last the
-/// experiments that the registry does not know. Of two reports of one experiment on one machine the last is shown.
-/// Those of several machines are shown next to each other.
+/// experiments that the registry does not know. Of several reports of one experiment on one machine the best
+/// is shown. Those of several machines are shown next to each other.
 pub fn page(reports: &[Report]) -> String {
-    let shown = last_of_each(reports);
+    let shown = best_of_each(reports);
     let mut html = Html::default();
     html.own("<!DOCTYPE html>\n<html lang=\"en\">\n");
     head(&mut html);
@@ -30,14 +30,19 @@ pub fn page(reports: &[Report]) -> String {
     html.into_markup()
 }
 
-/// Returns the last report of each experiment on each machine, in the registry's order, unknown ones last.
-pub(crate) fn last_of_each(reports: &[Report]) -> Vec<Report> {
+/// Returns the best report of each experiment on each machine, in the registry's order, unknown ones last: one of more
+/// worth, then a full one, then the last.
+pub(crate) fn best_of_each(reports: &[Report]) -> Vec<Report> {
     let place = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).unwrap_or(EXPERIMENTS.len());
+    let rank = |report: &Report| (report.worth(), !report.quick);
     let mut shown: Vec<Report> = Vec::new();
     for report in reports {
         let same = |earlier: &Report| {
             earlier.experiment == report.experiment && machine::name(earlier) == machine::name(report)
         };
+        if shown.iter().any(|earlier| same(earlier) && rank(earlier) > rank(report)) {
+            continue;
+        }
         shown.retain(|earlier| !same(earlier));
         shown.push(report.clone());
     }
@@ -74,7 +79,7 @@ fn opening(html: &mut Html, reports: &[Report], given: usize) {
         }
         if given > reports.len() {
             let left_out = given - reports.len();
-            html.leaf("p", &[("class", "warning")], &format!("{left_out} earlier reports of the same experiments were given and are not shown."));
+            html.leaf("p", &[("class", "warning")], &format!("{left_out} more reports of the same experiments were given and are not shown: a report that was finished counts before one that was not, a full one before a quick one, and then the last."));
         }
         html.own("<nav><a href=\"#claims\">Claims</a> <a href=\"#targets\">To reach</a> <a href=\"#losses\">Losses</a> <a href=\"#noise\">Noise</a> <a href=\"#experiments\">Experiments</a> <a href=\"#method\">Method</a></nav>\n");
     });

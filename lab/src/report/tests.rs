@@ -148,5 +148,18 @@ fn of_two_reports_of_one_experiment_the_last_is_shown() {
     let earlier = Report { notes: vec!["the earlier one".into()], ..sample() };
     let page = page(&[earlier, sample()]);
     assert!(!page.contains("the earlier one"));
-    assert!(page.contains("1 earlier reports of the same experiments"));
+    assert!(page.contains("1 more reports of the same experiments"));
+}
+
+/// Seen: a quick, interrupted report with one ratio replaced a full one on the page.
+#[test]
+fn a_later_report_of_less_worth_does_not_replace_a_full_one() {
+    let noted = |note: &str| Report { notes: vec![note.into()], ..sample() };
+    let full = Report { quick: false, ..noted("the full one") };
+    let interrupted = Report { interrupted: true, ..noted("the interrupted one") };
+    let empty = Report { rows: vec![], quick: false, ..noted("the empty one") };
+    let page = page(&[full, noted("the quick one"), interrupted, empty]);
+    assert!(page.contains("the full one"));
+    assert!(["quick", "interrupted", "empty"].iter().all(|one| !page.contains(&format!("the {one} one"))));
+    assert!(page.contains("3 more reports of the same experiments"));
 }

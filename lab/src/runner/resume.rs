@@ -49,7 +49,7 @@ impl Asked<'_> {
     /// Puts `report` into the file. It replaces reports that are alike and not worth more, and those of its effort
     /// that are not whole. A report that is alike and worth more stays instead of it.
     fn put(&self, file: &mut Vec<Report>, report: Report) {
-        let worth_more = |earlier: &Report| worth(earlier) > worth(&report);
+        let worth_more = |earlier: &Report| earlier.worth() > report.worth();
         if file.iter().any(|earlier| self.is_alike(earlier) && worth_more(earlier)) {
             return;
         }
@@ -61,16 +61,10 @@ impl Asked<'_> {
     }
 }
 
-/// Returns the worth of a report, to compare: it has rows, it was not interrupted, each set-up succeeded.
-fn worth(report: &Report) -> [bool; 3] {
-    let has_failed = report.checks.iter().any(|check| !check.ok && check.name.starts_with("set-up: "));
-    [!report.rows.is_empty(), !report.interrupted, !has_failed]
-}
-
 /// Returns true if nothing is missing in a report. Without rows nothing was measured: a privilege or a program was
 /// missing, which may be there now.
 fn is_whole(report: &Report) -> bool {
-    worth(report) == [true; 3]
+    report.worth() == [true; 3]
 }
 
 /// Returns the reports of the file, or none if it does not exist or is empty.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::SystemTime;
 
 use netmem::system::cpu;
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,8 @@ impl<'a> Turns<'a> {
         // Relaxed, as above.
         report.interrupted = stop.load(Ordering::Relaxed);
         (report.set, report.rivals) = (self.set(), Some(rivals::BUILT));
+        report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        report.time = Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
         self.history = history;
         self.report = Some(report);
     }
@@ -211,6 +214,8 @@ pub(super) fn take(
 fn empty(experiment: &Experiment, quick: bool, machine: Machine) -> Report {
     Report {
         schema: SCHEMA,
+        version: None,
+        time: None,
         experiment: experiment.name.to_owned(),
         source: experiment.source.to_owned(),
         quick,

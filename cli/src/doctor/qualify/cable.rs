@@ -45,6 +45,8 @@ pub struct Cable {
     directions: [Direction; 2],
     /// Of both directions together.
     meter: Meter,
+    /// True while the trial keeps packets from crossing.
+    is_disturbed: bool,
     idle: u32,
 }
 
@@ -90,6 +92,7 @@ impl Cable {
             ports: [Some(one), Some(other)],
             directions: [direction(0)?, direction(1)?],
             meter: Meter::default(),
+            is_disturbed: false,
             idle: 0,
         })
     }
@@ -118,6 +121,11 @@ impl Cable {
                 return;
             }
         }
+    }
+
+    /// Sets whether the trial keeps packets from crossing. Windows without a packet do not count then.
+    pub fn set_disturbed(&mut self, is_disturbed: bool) {
+        self.is_disturbed = is_disturbed;
     }
 
     /// Returns both directions.
@@ -192,7 +200,10 @@ impl Cable {
             }
         }
         let come = self.laps().iter().sum::<u64>() - before.iter().sum::<u64>();
-        self.meter.mark(now, come);
+        // A card may need seconds until the first packet crosses.
+        let crosses = !self.is_disturbed && self.laps().iter().all(|laps| *laps > 0);
+        let expected = makes && crosses && self.directions.iter().any(|direction| direction.in_flight() > 0);
+        self.meter.mark(now, come, expected);
         self.idle = if worked > 0 { 0 } else { self.idle + 1 };
         if self.idle > PATIENCE {
             thread::yield_now();

@@ -8,7 +8,7 @@ use netmem_traffic::{Addresses, Arrival, Arrivals, Expected, Span, Stream, Strea
 use std::net::Ipv4Addr;
 
 /// Maximum number of packets in flight, fewer than the slots of any ring on the path.
-const IN_FLIGHT: u64 = 128;
+pub const IN_FLIGHT: u64 = 128;
 /// Number of times that a packet crosses the cable. Its TTL shows the last lap, and then it is judged.
 pub const LAPS: u8 = 32;
 /// Number of flows, so that each queue of a card gets some.

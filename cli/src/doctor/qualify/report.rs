@@ -2,7 +2,7 @@
 
 use super::bench::Bench;
 use super::cable::Closed;
-use super::direction::{Direction, LAPS};
+use super::direction::{Direction, IN_FLIGHT, LAPS};
 use super::trial::{Load, Outcome};
 use netmem_doctor::Host;
 use std::fmt::Write;
@@ -40,8 +40,10 @@ pub fn page(bench: &Bench, outcomes: &[Outcome], seconds: f64) -> String {
     let _ = writeln!(
         page,
         "\nOne core generates, forwards and checks the packets of both directions; each packet crosses the cable {LAPS} times. A rate is the sum of \
-         both directions, measured in windows of two milliseconds; windows in which the machine stood still are left out. While a link is down or a \
-         port is closed, the packets that are on their way may be lost: that is no failure."
+         both directions, measured in windows of two milliseconds; windows in which the machine stood still are left out, and one in which packets \
+         were in flight and none came counts as 0. At most {IN_FLIGHT} packets of each direction are in flight, and another is sent only when one is \
+         done (a closed loop), so a rate also falls with the latency of the path and is not the most that an interface carries. While a link is down \
+         or a port is closed, the packets that are on their way may be lost, and windows without a packet do not count: that is no failure."
     );
     page
 }

@@ -116,6 +116,7 @@ fn measure(bench: &Bench, mut cable: Cable, load: Load, time: u64) -> Result<Mea
         cable.forward(|_, now| now - begun >= time);
     };
     forward_for(&mut cable, time / 2);
+    cable.set_disturbed(load.loses());
     match load {
         Load::Flap => {
             bench.take_down()?;
@@ -131,6 +132,7 @@ fn measure(bench: &Bench, mut cable: Cable, load: Load, time: u64) -> Result<Mea
         }
         Load::Small | Load::Mixed | Load::Jumbo => {}
     }
+    cable.set_disturbed(false);
     forward_for(&mut cable, time / 2);
     // The port that is closed in mid-traffic is not waited for at the end either.
     if load != Load::Close {

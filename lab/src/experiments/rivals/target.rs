@@ -73,7 +73,9 @@ mod tests {
     fn series(variant: &str, ticks: f64) -> Series {
         let label = Label { variant: variant.to_owned(), params: Params::new() };
         let rounds = vec![Some(ticks); 9];
-        Series { rounds, per_op: vec![ticks / 2.0, ticks, ticks], ..Series::new(label) }
+        let per_op = vec![ticks / 2.0, ticks, ticks];
+        // Each round has a set-up of its own.
+        Series { rounds, setups: (1..9).collect(), per_op, ..Series::new(label) }
     }
 
     #[test]
@@ -103,15 +105,15 @@ mod tests {
     /// Seen: a target was noted as reached by the median alone, while the page called it undecided.
     #[test]
     fn a_bound_inside_the_interval_is_undecided_and_so_is_anything_of_too_few_rounds() {
-        let rounds = |ticks: [f64; 6]| Series { rounds: ticks.map(Some).to_vec(), ..series("netmem", 4.0) };
-        let rival = Series { rounds: vec![Some(10.0); 6], ..series("dpdk", 10.0) };
+        let rounds = |ticks: [f64; 9]| Series { rounds: ticks.map(Some).to_vec(), ..series("netmem", 4.0) };
+        let rival = Series { rounds: vec![Some(10.0); 9], ..series("dpdk", 10.0) };
         report_of(false, |bench| {
             let of = |ours: &Series, at_most| {
                 Target::over_fastest(bench, "one", at_most, ours, &[&rival]).unwrap().text()
             };
-            let wide = rounds([3.0, 3.0, 4.0, 4.0, 6.0, 6.0]);
+            let wide = rounds([3.0, 3.0, 3.0, 4.0, 4.0, 4.0, 6.0, 6.0, 6.0]);
             assert!(of(&wide, 0.45).ends_with("undecided"), "{}", of(&wide, 0.45));
-            let few = Series { rounds: vec![Some(4.0); 4], ..wide };
+            let few = Series { rounds: vec![Some(4.0); 4], setups: vec![1, 2, 3], ..wide };
             assert!(of(&few, 0.45).ends_with("undecided"), "{}", of(&few, 0.45));
         });
     }

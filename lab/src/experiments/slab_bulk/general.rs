@@ -142,7 +142,8 @@ mod tests {
     fn many_objects_at_once_are_held_against_the_fastest_allocator_and_not_against_the_loop() {
         let series = |(variant, ticks): (&str, f64)| {
             let label = Label { variant: variant.to_owned(), params: Params::new() };
-            Series { rounds: vec![Some(ticks); 9], per_op: vec![ticks; 9], ..Series::new(label) }
+            let (rounds, setups) = (vec![Some(ticks); 9], (1..9).collect());
+            Series { rounds, setups, per_op: vec![ticks; 9], ..Series::new(label) }
         };
         let all =
             [("netmem", 6.0), ("netmem/sheaf-loop", 4.0), ("glibc", 9.0), ("mimalloc", 5.0)].map(series);
