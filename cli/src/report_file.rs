@@ -1,7 +1,7 @@
 //! A file for a report, which is opened before the run and written after it.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -29,15 +29,31 @@ impl ReportFile {
         Ok(ReportFile { file, to: to.to_owned(), is_to_remove })
     }
 
-    /// Writes the report in place of the contents.
+    /// Writes the report in place of the contents. If there is no room for it, the contents stay.
     ///
     /// # Errors
     /// The system's error.
     pub fn write(&mut self, report: &str) -> io::Result<()> {
+        let there = self.file.metadata()?;
+        if there.is_file() {
+            self.reserve(there.len(), report)?;
+            self.file.rewind()?;
+        }
+        self.file.write_all(report.as_bytes())?;
         self.is_to_remove = false;
-        // A pipe has no length.
-        let _ = self.file.set_len(0);
-        self.file.write_all(report.as_bytes())
+        if there.is_file() { self.file.set_len(report.len() as u64) } else { Ok(()) }
+    }
+
+    /// Takes room for the report after the contents. No file beside this one could take its name: without privileges the
+    /// process may have no permission in the folder.
+    fn reserve(&mut self, len: u64, report: &str) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(len))?;
+        let written = self.file.write_all(report.as_bytes());
+        if written.is_err() {
+            // The first error is the one to report.
+            let _ = self.file.set_len(len);
+        }
+        written
     }
 }
 
@@ -80,6 +96,11 @@ mod tests {
         file.write("{}\n").unwrap();
         drop(file);
         assert_eq!(fs::read_to_string(&written).unwrap(), "{}\n");
+        let mut shorter = ReportFile::open(&old).unwrap();
+        shorter.write("2\n").unwrap();
+        drop(shorter);
+        assert_eq!(fs::read_to_string(&old).unwrap(), "2\n");
+        ReportFile::open(Path::new("/dev/null")).unwrap().write("{}\n").unwrap();
         let replaced = ReportFile::open(&new).unwrap();
         fs::remove_file(&new).unwrap();
         fs::write(&new, "of another program").unwrap();

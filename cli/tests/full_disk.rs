@@ -145,3 +145,19 @@ fn gen_to_a_file_that_reaches_a_limit_ends_with_one_line_and_its_summary() {
     assert_eq!(out.status.code(), Some(1), "{out:?}");
     assert!(stderr(&out).contains("object.json: File too large") && !stdout(&out).is_empty(), "{out:?}");
 }
+
+/// Seen: a report without room was cut, and an earlier one was lost.
+#[test]
+fn a_report_without_room_leaves_no_cut_file_and_an_earlier_one_stays() {
+    let folder = Folder::new("full-report");
+    let json = folder.path("object.json");
+    let words = format!("gen --port pcap:out=/dev/null --count 5 --json {}", json.display());
+    assert_eq!(limited(100, &words).status.code(), Some(1));
+    assert!(!json.exists());
+    fs::write(&json, "{}\n").unwrap();
+    assert_eq!(limited(100, &words).status.code(), Some(1));
+    assert_eq!(fs::read_to_string(&json).unwrap(), "{}\n");
+    assert_eq!(limited(100_000, &words).status.code(), Some(0));
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(number(&report, "sent"), 5);
+}

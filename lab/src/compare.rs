@@ -336,8 +336,8 @@ mod tests {
             "page-fast-path: the first run is built without rivals, the second built with rivals",
             "page-fast-path: the first run is of version 0.1.0, the second of version 0.2.0",
         ];
-        assert_eq!(Agreement::of(&[first.clone()], &[other]).notes, notes);
-        assert_eq!(Agreement::of(&[first.clone()], &[first]).notes, [""; 0]);
+        assert_eq!(Agreement::of(std::slice::from_ref(&first), &[other]).notes, notes);
+        assert_eq!(Agreement::of(std::slice::from_ref(&first), std::slice::from_ref(&first)).notes, [""; 0]);
     }
 
     /// Seen: a quick, interrupted report behind a full one in the same file was compared instead of it.
