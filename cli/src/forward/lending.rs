@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use netmem::page::{Memory, MemoryConfig, MemoryError};
+use netmem::pool::PoolError;
 
 /// Makes a memory. If a port lends its frames, the memory is in a file that peers map.
 ///
@@ -15,6 +16,14 @@ pub fn memory(config: &MemoryConfig, lends: bool) -> Result<Memory, Failure> {
 fn refused(error: MemoryError) -> Failure {
     match error {
         MemoryError::Region(error) => Failure::not_now(error),
+        error => Failure::input(error),
+    }
+}
+
+/// Returns the failure of a pool that could not be made. What the system has no memory for now may be there later.
+pub fn pool_refused(error: PoolError) -> Failure {
+    match error {
+        PoolError::Table(_) | PoolError::NoMemory { .. } => Failure::not_now(error),
         error => Failure::input(error),
     }
 }
@@ -46,5 +55,9 @@ mod tests {
             let line = error.to_string();
             assert_eq!(refused(error), Failure::Input(line));
         }
+        let error = PoolError::NoMemory { what: "frames", bytes: 1 };
+        let line = error.to_string();
+        assert_eq!(pool_refused(error), Failure::NotNow(line));
+        assert!(matches!(pool_refused(PoolError::TooMany), Failure::Input(_)));
     }
 }
