@@ -299,7 +299,9 @@ mod tests {
         assert_eq!(nearest(&INTERRUPTS).as_deref(), Some(card.as_path()));
         assert_eq!(nearest(&["driver"]), None);
         assert_eq!(numbers_in(&card), [9], "without messages it has that of its line");
-        ["40", "41", "0"].map(|number| fs::write(card.join("msi_irqs").join(number), "msix\n").unwrap());
+        for number in ["40", "41", "0"] {
+            fs::write(card.join("msi_irqs").join(number), "msix\n").unwrap();
+        }
         let numbers = BTreeSet::from_iter(numbers_in(&card));
         assert_eq!(numbers, BTreeSet::from([40, 41]));
         let outside = root.join("bus");
