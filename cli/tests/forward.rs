@@ -2,7 +2,8 @@
 
 mod netmem;
 
-use netmem::{assert_adds_up, dropped, number, object, output, ports, stderr, stdout};
+use netmem::{assert_adds_up, child_of, dropped, number, object, output, ports, stderr, stdout};
+use std::process::Command;
 
 #[test]
 fn by_default_it_is_a_router_between_two_mem_ports_and_every_packet_is_accounted_for() {
@@ -268,5 +269,20 @@ fn workers_that_sleep_lose_no_packet() {
         let run = object(&output(&format!("forward --idle sleep {options} --packets 20001 --json")));
         assert_adds_up(&run);
         assert_eq!(number(&run, "sink.received"), 20_001, "{options}: {run}");
+    }
+}
+
+/// The memory of a run begins at a multiple of 2 GiB, and a table of 8 GiB maps chunks to pools. Seen: exit code 2 for the table.
+#[test]
+fn memory_for_which_there_is_no_address_space_now_ends_the_run_with_one_line_and_exit_code_3() {
+    for (gib, what) in [(1_u64, "error: no "), (8, "error: mapping the table of chunks failed ")] {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--as={}", gib << 30)).arg(env!("CARGO_BIN_EXE_netmem"));
+        let out =
+            child_of(command.args(["forward", "--seconds", "0.1"])).output().expect("prlimit(1) starts");
+        let line = stderr(&out);
+        assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(3), ""), "{line}");
+        assert!(line.starts_with(what) && line.contains("ulimit -v"), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
     }
 }

@@ -10,7 +10,13 @@ const DESCRIPTORS: usize = 4;
 
 /// Reads one.
 pub fn run(bytes: &[u8]) {
-    let Some(request) = Request::of_bytes(bytes) else { return };
+    read(bytes);
+}
+
+/// Returns true if the bytes are a request.
+pub fn read(bytes: &[u8]) -> bool {
+    let Some(request) = Request::of_bytes(bytes) else { return false };
     assert_eq!(request.to_bytes(), bytes);
     assert!(request.descriptors() <= DESCRIPTORS);
+    true
 }

@@ -58,6 +58,30 @@ fn the_corpus_of_requests_of_the_broker_holds() {
 }
 
 #[test]
+fn requests_of_the_corpus_are_read_or_refused_as_their_names_say() {
+    let corpus = folder("broker");
+    let refused = ["cut", "long-length", "odd-address", "trailing"];
+    for file in fs::read_dir(&corpus).expect("a corpus") {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let is_read = broker::read(&fs::read(corpus.join(&name)).unwrap());
+        assert_eq!(is_read, !refused.contains(&&name[..]), "{name}");
+    }
+    assert!(refused.into_iter().chain(["xdp", "tap"]).all(|name| corpus.join(name).is_file()));
+}
+
+#[test]
+fn options_of_the_corpus_of_frames_are_recorded_as_their_names_say() {
+    let corpus = folder("wire");
+    let is_recorded = |name: &str| wire::read(&fs::read(corpus.join(name)).unwrap());
+    for name in ["record-route", "timestamps", "timestamp-overflow"] {
+        assert!(is_recorded(name), "{name}");
+    }
+    for name in ["udp-v4", "record-route-almost-full", "option-past-the-end", "truncated-v4"] {
+        assert!(!is_recorded(name), "{name}");
+    }
+}
+
+#[test]
 fn the_corpus_of_captures_holds() {
     replay("capture", 30, capture::run);
 }

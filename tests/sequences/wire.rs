@@ -11,15 +11,21 @@ use std::net::Ipv4Addr;
 
 /// Reads a frame as every view does, from the outside in.
 pub fn run(frame: &[u8]) {
+    read(frame);
+}
+
+/// As [`run`]. Returns true if its IPv4 header is correct and asked for a record, which was made.
+pub fn read(frame: &[u8]) -> bool {
     let plain = Headers::read(frame).map(|(headers, rest)| (headers.ip.is_plain(), rest.len()));
     assert_eq!(plain.is_some(), frame.len() >= ethernet::HEADER_LEN + ipv4::HEADER_LEN);
-    let Ok((link, packet)) = Ethernet::parse(frame) else { return };
-    over_ipv4(packet, plain.is_some_and(|(plain, _)| plain));
+    let Ok((link, packet)) = Ethernet::parse(frame) else { return false };
+    let is_recorded = over_ipv4(packet, plain.is_some_and(|(plain, _)| plain));
     over_ipv6(packet);
     over_offloads(frame);
     over_fields(frame, link.ethertype(), packet);
     // Each view is made for any bytes, whatever the layer below says.
     let _ = (link.ethertype(), Ipv6::read(packet));
+    is_recorded
 }
 
 /// Rules check the values of the views. For IPv6 they check what `icmp::upper` finds, if the packet is whole.
@@ -71,8 +77,9 @@ fn over_offloads(frame: &[u8]) {
     }
 }
 
-fn over_ipv4(packet: &[u8], plain: bool) {
-    let Ok((header, payload)) = Ipv4::parse(packet) else { return };
+/// Returns true if an option was recorded.
+fn over_ipv4(packet: &[u8], plain: bool) -> bool {
+    let Ok((header, payload)) = Ipv4::parse(packet) else { return false };
     let end = usize::from(header.total_length());
     assert!(end <= packet.len() && header.header_len() <= end);
     assert_eq!(payload.len(), end - header.header_len());
@@ -87,22 +94,24 @@ fn over_ipv4(packet: &[u8], plain: bool) {
     Ipv4::parse_mut(&mut rewritten).expect("it was right").decrement_ttl();
     let (after, _) = Ipv4::parse(&rewritten).expect("a rewritten header is right");
     assert_eq!(after.ttl(), ttl.saturating_sub(1));
-    over_options(&rewritten);
+    over_options(&rewritten)
 }
 
-/// Options are recorded only if they ask for it, and once. The bytes after the header do not change.
-fn over_options(packet: &[u8]) {
+/// Options are recorded only if they ask for it, and once. The bytes after the header do not change. Returns true if
+/// something was recorded.
+fn over_options(packet: &[u8]) -> bool {
     let mut recorded = packet.to_vec();
     let own = Ipv4Addr::new(10, 9, 8, 7);
     record(&mut recorded, &Stamp { own: Some(own), is_own: |its| its == own, milliseconds: 0x0102_0304 });
     let requested = requested(packet);
     if !requested.is_ok_and(|requested| requested.records) {
         assert_eq!(recorded, packet);
-        return;
+        return false;
     }
     let (header, payload) = Ipv4::parse(&recorded).expect("a recorded header is right");
     assert_eq!(payload, &packet[header.header_len()..header.total_length().into()]);
     assert_eq!(unrecorded(packet, &recorded), packet);
+    recorded != packet
 }
 
 /// A recorded packet with all that a router may have written as it was in `packet`.

@@ -85,6 +85,10 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
         let path = entry.expect("a directory entry").path();
         if path.is_dir() {
+            // `fuzz/target` is made by cargo.
+            if path.ends_with("target") {
+                continue;
+            }
             collect(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);

@@ -43,11 +43,14 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Switches forwarding and the filter by reverse path off, for all interfaces, those to come too. IPv4's settings begin
-    /// as they are outside.
+    /// Switches off what would change the answers of a host or a router, for all interfaces, those to come too. IPv4's
+    /// settings begin as they are outside.
     fn switch_off_ipv4_settings(&self) -> io::Result<()> {
         self.inside(|| -> io::Result<()> {
-            for setting in ["forwarding", "rp_filter"] {
+            // In this order: a write to `forwarding` may change others.
+            for setting in
+                ["forwarding", "rp_filter", "arp_ignore", "arp_filter", "accept_local", "proxy_arp"]
+            {
                 for interfaces in ["all", "default"] {
                     fs::write(format!("/proc/sys/net/ipv4/conf/{interfaces}/{setting}"), "0")?;
                 }

@@ -87,7 +87,10 @@ fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_i
                     assert_carries(&mut port, &mut w, &pool);
                     // Some received and not taken, some sent and not completed, some not even sent.
                     let wire = Wire::open("a1");
+                    let room = port.fill_room();
                     (0..8).for_each(|n| wire.send(&ethernet(n)));
+                    // Each took the frame that was posted for it. Others would be gone with the interface.
+                    wait_for("the frames to arrive", || (port.fill_room() >= room + 8).then_some(()));
                     transmit(&mut port, &mut w, &pool, 8);
                     port.kick();
                     transmit(&mut port, &mut w, &pool, 8);

@@ -1,9 +1,9 @@
 /* What a handle costs beside a raw frame, and what packets cost: ns of an allocation and a free together. Windows are short and
- * take turns; of each kind the value that a tenth of them is below is shown, since the machine may stand still. usage: speed */
+ * take turns; of each kind the value that a tenth of them is below is shown, since the machine may stand still. usage: speed [WINDOWS] */
 #include "packets.h"
 #include <time.h>
 
-#define WINDOWS 5001
+#define WINDOWS_MAX 5001
 #define ROUNDS 200
 
 static double now(void)
@@ -72,18 +72,20 @@ static const struct {
 
 #define NUMBER (sizeof KINDS / sizeof *KINDS)
 
-int main(void)
+int main(int argc, char **argv)
 {
-    static double windows[NUMBER][WINDOWS];
+    static double windows[NUMBER][WINDOWS_MAX];
+    int number = argc > 1 ? atoi(argv[1]) : WINDOWS_MAX;
+    CHECK(number > 0 && number <= WINDOWS_MAX);
     open_heads();
     CHECK(netmem_ready_open(worker, heads, pool, 64, &ready) == 0);
     for (uint32_t burst = 1; burst <= 64; burst *= burst == 1 ? 32 : 2) {
-        for (int i = 0; i < WINDOWS; i++)
+        for (int i = 0; i < number; i++)
             for (size_t kind = 0; kind < NUMBER; kind++)
                 windows[kind][i] = window(KINDS[kind].pair, burst);
         for (size_t kind = 0; kind < NUMBER; kind++) {
-            qsort(windows[kind], WINDOWS, sizeof *windows[kind], by_size);
-            printf("by %2u: %-13s %6.2f ns each\n", burst, KINDS[kind].name, windows[kind][WINDOWS / 10]);
+            qsort(windows[kind], (size_t)number, sizeof *windows[kind], by_size);
+            printf("by %2u: %-13s %6.2f ns each\n", burst, KINDS[kind].name, windows[kind][number / 10]);
         }
     }
     CHECK(netmem_ready_close(ready) == 0);

@@ -121,6 +121,13 @@ fn a_lane_hands_packets_over_whole_and_in_order_and_every_kind_of_misuse_of_one_
     }
 }
 
+/// Its numbers are for people, who run it with more windows. Here it must compile, and measure every kind.
+#[test]
+fn the_program_that_measures_what_handles_cost_runs() {
+    let said = run("tests/c/speed.c", &["3"]);
+    assert_eq!(said.lines().filter(|line| line.ends_with(" ns each")).count(), 3 * 5, "{said}");
+}
+
 /// Seen: the refusal took the lock of Rust's standard error, which the interrupted report held, and the process aborted.
 #[test]
 fn a_signal_handler_that_interrupts_a_report_is_refused_and_waits_for_no_lock() {

@@ -3,16 +3,29 @@
 
 use crate::failure::Failure;
 use netmem::page::{Memory, MemoryConfig, MemoryError};
+use netmem::pool::PoolError;
 
 /// Makes a memory. If a port lends its frames, the memory is in a file that peers map.
 ///
 /// # Errors
 /// [`Failure::NotNow`] if the system does not have that much now, else [`Failure::Input`]. Nothing is left behind then.
 pub fn memory(config: &MemoryConfig, lends: bool) -> Result<Memory, Failure> {
-    made(config, lends).map_err(|error| match error {
+    made(config, lends).map_err(refused)
+}
+
+fn refused(error: MemoryError) -> Failure {
+    match error {
         MemoryError::Region(error) => Failure::not_now(error),
         error => Failure::input(error),
-    })
+    }
+}
+
+/// Returns the failure of a pool that could not be made. What the system has no memory for now may be there later.
+pub fn pool_refused(error: PoolError) -> Failure {
+    match error {
+        PoolError::Table(_) | PoolError::NoMemory { .. } => Failure::not_now(error),
+        error => Failure::input(error),
+    }
 }
 
 fn made(config: &MemoryConfig, lends: bool) -> Result<Memory, MemoryError> {
@@ -22,4 +35,29 @@ fn made(config: &MemoryConfig, lends: bool) -> Result<Memory, MemoryError> {
     // SAFETY: only ports that were told to lend their frames give the file on, each to the peer at its socket; with that
     // option the person who starts the program says that this peer keeps to the frames it was handed (`--help` has it).
     unsafe { Memory::shared(config) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::page::RegionError;
+    use netmem::system::errno::Errno;
+
+    #[test]
+    fn memory_that_the_system_lacks_may_be_there_later_and_a_wrong_number_stays_wrong() {
+        let map = RegionError::Map { bytes: 4096, errno: Errno::NOMEM };
+        let space = RegionError::AddressSpace { bytes: 4096, errno: Errno::NOMEM };
+        for error in [map, space, RegionError::Segments { segments: 1 }] {
+            let line = error.to_string();
+            assert_eq!(refused(error.into()), Failure::NotNow(line));
+        }
+        for error in [MemoryError::Workers { workers: 0 }, MemoryError::LentGuard] {
+            let line = error.to_string();
+            assert_eq!(refused(error), Failure::Input(line));
+        }
+        let error = PoolError::NoMemory { what: "frames", bytes: 1 };
+        let line = error.to_string();
+        assert_eq!(pool_refused(error), Failure::NotNow(line));
+        assert!(matches!(pool_refused(PoolError::TooMany), Failure::Input(_)));
+    }
 }

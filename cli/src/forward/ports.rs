@@ -164,3 +164,53 @@ fn detail_of(plan: ModeArg, Opened { interface, detail, .. }: &Opened) -> String
         _ => detail.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::system::errno::Errno;
+    use std::io;
+
+    fn name() -> String {
+        "one".to_owned()
+    }
+
+    #[test]
+    fn a_port_that_the_host_lacks_only_now_is_told_from_one_that_it_will_never_have() {
+        let errno = Errno::NOMEM;
+        let bound = || XdpError::QueueBound { interface: name(), queue: 0 };
+        let step = "open";
+        let now: [OpenError; 13] = [
+            bound().into(),
+            OpenError::NoQueueForWorker { error: bound(), workers: 2 },
+            XdpError::ProgramAttached { interface: name(), program: None }.into(),
+            XdpError::Refused { interface: name(), cause: name() }.into(),
+            AfPacketError::Refused { interface: name(), step, errno }.into(),
+            TapError::Busy(name()).into(),
+            TapError::Refused { interface: name(), step, errno }.into(),
+            MemifError::Watch(name()).into(),
+            MemifError::Bell { errno }.into(),
+            OpenError::OwnPool { step, port: name(), error: name().into() },
+            OpenError::Addresses(io::ErrorKind::OutOfMemory.into()),
+            OpenError::Interface { what: "MTU", interface: name(), error: io::ErrorKind::OutOfMemory.into() },
+            MemifError::Bell { errno: Errno::AGAIN }.into(),
+        ];
+        for error in now {
+            assert_eq!(refused(&error), Failure::NotNow(error.to_string()));
+        }
+        let never: [OpenError; 9] = [
+            XdpError::UnknownInterface { interface: name() }.into(),
+            OpenError::NoQueueForWorker { error: XdpError::GuardPages, workers: 2 },
+            XdpError::InterfaceDown { interface: name() }.into(),
+            OpenError::QueueCount(name()),
+            AfPacketError::NotPermitted(name()).into(),
+            AfPacketError::InterfaceDown(name()).into(),
+            TapError::NoDriver(name()).into(),
+            TapError::NotTap(name()).into(),
+            MemifError::Listen { path: "/one".into(), errno: Errno::ADDRINUSE }.into(),
+        ];
+        for error in never {
+            assert_eq!(refused(&error), Failure::Input(error.to_string()));
+        }
+    }
+}

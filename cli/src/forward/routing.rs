@@ -248,3 +248,38 @@ pub fn registry(registry: &mut Registry, tables: &FollowerTables) {
         ])]
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+    use crate::forward::interfaces::Interfaces;
+    use seccompiler::{TargetArch, apply_filter, compile_from_json};
+    use std::env::consts::ARCH;
+    use std::thread;
+
+    /// From now on no socket can be made on this thread, as if the process were out of descriptors (EMFILE).
+    fn refuse_sockets() {
+        let filter = br#"{"sockets": {"mismatch_action": "allow", "match_action": {"errno": 24}, "filter": [{"syscall": "socket"}]}}"#;
+        let arch = TargetArch::try_from(ARCH).expect("an architecture with filters");
+        let compiled = compile_from_json(&filter[..], arch).expect("a filter");
+        apply_filter(&compiled["sockets"]).expect("a kernel with seccomp");
+    }
+
+    #[test]
+    fn routes_that_the_kernel_cannot_tell_now_may_be_there_later() {
+        let text = "port = [\"packet:one\", \"packet:two\"]\nroutes = \"kernel\"\n";
+        let args = args::forward_of(text, &["--config", "FILE"]).expect("arguments");
+        let host = serde_json::from_str(r#"{"cores": {"allowed": [0]}, "interfaces": {}}"#).expect("a host");
+        let plan = Plan::on(&args, Interfaces::Saved(&host)).expect("a plan");
+        let failed = thread::scope(|scope| {
+            let refused = || {
+                refuse_sockets();
+                mode_decision(&plan, Vec::new()).err()
+            };
+            scope.spawn(refused).join().expect("a thread")
+        });
+        let Some(Failure::NotNow(line)) = failed else { panic!("{failed:?}") };
+        assert!(line.contains("socket"), "{line}");
+    }
+}

@@ -1,5 +1,6 @@
 //! The set-up of a worker: everything that it forwards with is its own.
 
+use super::lending;
 use super::plan::{Plan, Source};
 use crate::failure::Failure;
 use netmem::forward::Forwarder;
@@ -72,7 +73,7 @@ pub fn owners(plan: &Plan, memory: &Memory) -> Result<Vec<Owner>, Failure> {
         let name = if plan.workers == 1 { "rx".into() } else { format!("rx{number}") };
         let usual = PoolConfig::of_frames(plan.frame_size.bytes());
         let config = PoolConfig { name, frames: plan.frames, dma: dma.clone(), ..usual };
-        let pool = Pool::new(memory, &mut worker, &config).map_err(Failure::input)?;
+        let pool = Pool::new(memory, &mut worker, &config).map_err(lending::pool_refused)?;
         Ok(Owner { worker, pool })
     };
     (0..plan.workers).map(owner).collect()

@@ -102,7 +102,7 @@ impl Station {
         let mut worker = memory.worker().map_err(Failure::input)?;
         let usual = PoolConfig::of_frames(frame_size.bytes());
         let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..usual };
-        let pool = Pool::new(&memory, &mut worker, &config).map_err(Failure::input)?;
+        let pool = Pool::new(&memory, &mut worker, &config).map_err(lending::pool_refused)?;
         let mut station = Station {
             ports: Vec::new(),
             owner: Owner { worker, pool },

@@ -206,7 +206,7 @@ fn datagrams_sent_by_one_call_are_separated_by_packet_sockets_and_are_counted_dr
         let Some(bed) = Testbed::lay(Wiring::Routed, &["ping", "python3"]) else { return };
         let forwarder = start(&bed, ports, options);
         let socket = bed.h2.inside(|| UdpSocket::bind("10.77.2.1:4000").expect("a socket"));
-        bed.h1.command("python3").args(["-c", SEND]).status().expect("python3");
+        assert!(bed.h1.command("python3").args(["-c", SEND]).status().expect("python3").success());
         if whole {
             socket.set_read_timeout(Some(PATIENCE)).expect("a time");
             let mut datagram = [1; 2000];
@@ -232,11 +232,12 @@ fn any_number_of_datagrams_that_cannot_be_told_apart_cost_no_packet_behind_them(
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping", "python3"]) else { return };
     let forwarder =
         start(&bed, ["xdp:one", "xdp:two"], &["--xdp-mode=generic", "--ring=256", "--frames=1024"]);
-    bed.h1.command("python3").args(["-c", SEND]).status().expect("python3");
+    assert!(bed.h1.command("python3").args(["-c", SEND]).status().expect("python3").success());
     wait_for_the_path(&bed);
     file_crosses(&bed.h1, &bed.h2, "10.77.2.1:5000");
     let summary = end(forwarder);
-    assert!(summary.interface("one", "udp_without_size") > 0);
+    // More than the FILL ring has chunks.
+    assert!(summary.interface("one", "udp_without_size") > 256);
     bed.assert_nothing_left();
 }
 

@@ -111,20 +111,28 @@ pub fn interrupts(parent: &(String, String)) -> BTreeMap<u32, Vec<u32>> {
     if parent.0 == "usb" {
         return BTreeMap::new();
     }
-    let Some(folder) = nearest_with(&folder_of(parent), &["msi_irqs", "irq"]) else { return BTreeMap::new() };
-    let number = |name: &str| name.parse().ok().filter(|number| *number > 0_u32);
-    let messages = fs::read_dir(folder.join("msi_irqs")).into_iter().flatten().flatten();
-    let mut numbers: Vec<u32> = messages.filter_map(|entry| number(entry.file_name().to_str()?)).collect();
-    if numbers.is_empty() {
-        numbers.extend(line_of(&folder.join("irq")).and_then(|line| number(&line)));
-    }
+    let Some(folder) = nearest_with(&folder_of(parent), &INTERRUPTS) else { return BTreeMap::new() };
     let cores = |number: u32| {
         let files = ["effective_affinity_list", "smp_affinity_list"];
         let of = |file: &&str| line_of(&Path::new("/proc/irq").join(number.to_string()).join(file));
         let list = files.iter().find_map(|file| of(file).filter(|list| !list.is_empty()))?;
         Some((number, ranges(&list)))
     };
-    numbers.into_iter().filter_map(cores).collect()
+    numbers_in(&folder).into_iter().filter_map(cores).collect()
+}
+
+/// The files of a device that has interrupts.
+const INTERRUPTS: [&str; 2] = ["msi_irqs", "irq"];
+
+/// Returns the numbers of the interrupts of the device with this folder.
+fn numbers_in(folder: &Path) -> Vec<u32> {
+    let number = |name: &str| name.parse().ok().filter(|number| *number > 0_u32);
+    let messages = fs::read_dir(folder.join("msi_irqs")).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = messages.filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+    if numbers.is_empty() {
+        numbers.extend(line_of(&folder.join("irq")).and_then(|line| number(&line)));
+    }
+    numbers
 }
 
 /// Returns the driver and the NUMA node of a device on a bus.
@@ -144,8 +152,13 @@ fn folder_of((bus, device): &(String, String)) -> PathBuf {
 /// Returns the folder of a device, or of the nearest device above it, that has one of these files. A virtio device has no
 /// interrupts and no node, but the PCI device above it has.
 fn nearest_with(folder: &Path, files: &[&str]) -> Option<PathBuf> {
+    nearest_below(Path::new("/sys/devices"), folder, files)
+}
+
+/// As [`nearest_with`], for devices below `root`.
+fn nearest_below(root: &Path, folder: &Path, files: &[&str]) -> Option<PathBuf> {
     let device = fs::canonicalize(folder).ok()?;
-    let above = device.ancestors().take_while(|above| above.starts_with("/sys/devices"));
+    let above = device.ancestors().take_while(|above| above.starts_with(root));
     let has = |above: &&Path| files.iter().any(|file| above.join(file).exists());
     { above }.find(has).map(Path::to_owned)
 }
@@ -274,7 +287,35 @@ mod tests {
         assert_eq!(paths.no_sockets, BTreeSet::from([folder, file]));
     }
 
-    /// Seen: a virtio interface had no interrupts and no NUMA node. Not every machine has one.
+    /// Seen: a virtio interface had no interrupts and no NUMA node.
+    #[test]
+    fn a_device_has_the_interrupts_and_the_node_of_the_nearest_device_above_it_that_has_some() {
+        let root = std::env::temp_dir().join(format!("netmem-doctor-devices-{}", std::process::id()));
+        let card = root.join("bus/card");
+        let device = card.join("virtio0");
+        fs::create_dir_all(&device).unwrap();
+        fs::write(root.join("numa_node"), "7\n").unwrap();
+        fs::create_dir(card.join("msi_irqs")).unwrap();
+        fs::write(card.join("numa_node"), "1\n").unwrap();
+        fs::write(card.join("irq"), "9\n").unwrap();
+        let root = fs::canonicalize(&root).unwrap();
+        let card = fs::canonicalize(&card).unwrap();
+        let nearest = |files: &[&str]| nearest_below(&root, &device, files);
+        assert_eq!(nearest(&["numa_node"]).as_deref(), Some(card.as_path()));
+        assert_eq!(nearest(&INTERRUPTS).as_deref(), Some(card.as_path()));
+        assert_eq!(nearest(&["driver"]), None);
+        assert_eq!(numbers_in(&card), [9], "without messages it has that of its line");
+        for number in ["40", "41", "0"] {
+            fs::write(card.join("msi_irqs").join(number), "msix\n").unwrap();
+        }
+        let numbers = BTreeSet::from_iter(numbers_in(&card));
+        assert_eq!(numbers, BTreeSet::from([40, 41]));
+        let outside = root.join("bus");
+        assert_eq!(nearest_below(&card, &outside, &["numa_node"]), None, "it is not below that");
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// The same on this machine, which need not have such a device.
     #[test]
     fn a_virtio_device_has_the_interrupts_and_the_node_of_the_pci_device_above_it() {
         let devices = fs::read_dir("/sys/bus/virtio/devices").into_iter().flatten().flatten();

@@ -67,7 +67,9 @@ fn all_shapes_of_a_plot_stay_inside_it() {
     report.ratios = sample().ratios;
     let markup = drawn(&report);
     let number = |text: &str| text.split('"').next().and_then(|n| n.parse::<f64>().ok());
+    let mut plots = 0;
     for svg in markup.split("<svg ").skip(1).filter(|svg| svg.starts_with("class")) {
+        plots += 1;
         let size = svg.split("viewBox=\"0 0 ").nth(1).unwrap().split('"').next().unwrap();
         let (width, height) = size.split_once(' ').unwrap();
         for (name, most) in [
@@ -86,6 +88,7 @@ fn all_shapes_of_a_plot_stay_inside_it() {
             );
         }
     }
+    assert!(plots > 0, "no plot was drawn");
 }
 
 #[test]

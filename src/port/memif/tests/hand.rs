@@ -33,7 +33,7 @@ impl Hand {
 
     /// Makes a client whose memory is a file that the test can truncate. Returns the client and the file.
     pub(super) fn with_scissors(path: &Path) -> (Hand, File) {
-        let name = std::env::temp_dir().join(format!("netmem-memif-file-{:?}", std::thread::current().id()));
+        let name = fresh_path();
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&name).unwrap();
         std::fs::remove_file(&name).unwrap();
         file.set_len(REGION).unwrap();
