@@ -60,7 +60,10 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
         places => alloc((heads_of, heads.word), (pool_of, worker), (uses, tag), packets, places),
     };
     if got < places.len() {
-        short(ENOBUFS, c"netmem_packet_alloc: the pool has no more free frames, or the memory has none for heads");
+        short(
+            ENOBUFS,
+            c"netmem_packet_alloc: the pool has no more free frames, or the memory has none for heads",
+        );
     }
     *held += got as u64;
     note_given(&places[..got], pool.word, site);

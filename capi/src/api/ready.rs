@@ -114,7 +114,10 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
         places => alloc(from, (heads_of, worker), (uses, tag), packets, places),
     };
     if got < places.len() {
-        short(ENOBUFS, c"netmem_ready_alloc: the pool has no more free frames, or the memory has none for heads");
+        short(
+            ENOBUFS,
+            c"netmem_ready_alloc: the pool has no more free frames, or the memory has none for heads",
+        );
     }
     *held += got as u64;
     note_given(&places[..got], from.pool, site);
