@@ -356,10 +356,7 @@ impl Forwarder {
                     self.transmit_or_drop(port, w);
                 }
                 // The other worker has more ports.
-                None => {
-                    let n = burst.len();
-                    self.discard_untold(Reason::NoRoute, &mut burst.drain(), n, w);
-                }
+                None => self.lose(None, Reason::NoRoute, &mut burst, w),
             }
         }
         taken
@@ -373,8 +370,7 @@ impl Forwarder {
         }
         let port = usize::from(from.port);
         if port >= self.egresses.len() {
-            let n = burst.len();
-            return self.discard_untold(Reason::NoRoute, &mut burst.drain(), n, w);
+            return self.lose(None, Reason::NoRoute, burst, w);
         }
         self.come_from(from);
         match self.path {

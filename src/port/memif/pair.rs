@@ -7,7 +7,6 @@ use crate::pool::Frame;
 use crate::port::posted::{Posted, PostedQueue};
 use crate::sys::region::Region;
 use crate::sys::shared_event::SharedEvent;
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 /// One end of a ring: frames are lent, or their bytes are copied.
@@ -89,16 +88,19 @@ impl Pair {
         Pair { filled: queue(), sent: queue(), rings: None }
     }
 
-    /// Starts with a peer. If frames are lent, the frames that are posted for reception are lent to it. Takes out those
-    /// for which its ring has no slots, into `surplus`, and returns the frames that were sent to the last peer and not
-    /// claimed yet. The caller frees both.
+    /// Starts with a peer. If frames are lent, the frames that are posted for reception are lent to it. Moves to `surplus`,
+    /// for the caller to free, those for which its ring has no slots, and the frames that were sent to the last peer and
+    /// not claimed yet. Returns the number of the latter.
     #[cold]
     pub(super) fn join(
         &mut self,
         mut rings: Rings,
         lender: Option<Lender>,
         surplus: &mut Vec<Posted>,
-    ) -> VecDeque<Posted> {
+    ) -> usize {
+        let former = self.sent.split_off(0);
+        let n_former = former.len();
+        surplus.extend(former);
         if let (End::Lent(ring), Some(lender)) = (&mut rings.rx, lender) {
             surplus.extend(self.filled.split_off(ring.room() as usize));
             let n = self.filled.len() as u32;
@@ -115,7 +117,7 @@ impl Pair {
         }
         rings.rx.wake().want(false);
         self.rings = Some(rings);
-        self.sent.split_off(0)
+        n_former
     }
 }
 

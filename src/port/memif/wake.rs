@@ -141,8 +141,7 @@ impl MemifPort {
         for (pair, rings) in used.iter_mut().zip(rings) {
             surplus.extend(pair.filled.split_off(mean));
             let former = pair.join(rings, self.lender, &mut surplus);
-            self.counters.completed.add(former.len() as u64);
-            surplus.extend(former);
+            self.counters.completed.add(former as u64);
         }
         self.peer = Some(peer);
         self.watch_anew();
