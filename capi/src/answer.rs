@@ -23,8 +23,8 @@ pub fn contained(call: &str, work: impl FnOnce() -> Result<i32, Failure>) -> i32
         Ok(Err(Failure { closed: Some((what, word)), .. })) => {
             misuse::refused(Kind::Closed, call, what, word, Site::UNKNOWN)
         }
-        Ok(Err(failure)) => failure.keep(),
-        Err(panic) => Failure::new(ENOTRECOVERABLE, format!("a bug in netmem: {}", said(&*panic))).keep(),
+        Ok(Err(failure)) => failure.record(),
+        Err(panic) => Failure::new(ENOTRECOVERABLE, format!("a bug in netmem: {}", said(&*panic))).record(),
     }
 }
 

@@ -45,7 +45,7 @@ impl Failure {
 
     /// Stores the text for this thread. Returns the negative errno for the call.
     #[cold]
-    pub fn keep(self) -> i32 {
+    pub fn record(self) -> i32 {
         let text: Vec<u8> = self.text.into_bytes().into_iter().filter(|&byte| byte != 0).collect();
         let text = CString::new(text).unwrap_or_default().into();
         // A thread that is ending stores no text.
@@ -58,7 +58,7 @@ impl Failure {
 #[cold]
 #[inline(never)]
 pub fn short(errno: i32, text: &'static CStr) {
-    // As in `Failure::keep`.
+    // As in `Failure::record`.
     let _ = LAST.try_with(|last| last.replace(Last { errno, text: text.into() }));
 }
 
@@ -74,7 +74,7 @@ pub fn first_of(first: i32, next: impl FnOnce() -> i32) -> i32 {
 fn after(first: i32, next: impl FnOnce() -> i32) -> i32 {
     let kept = LAST.try_with(|last| last.replace(Last::NONE));
     next();
-    // As in `Failure::keep`.
+    // As in `Failure::record`.
     let _ = kept.and_then(|kept| LAST.try_with(|last| last.replace(kept)));
     first
 }

@@ -213,7 +213,7 @@ fn counted((kind, why): (Kind, &str), call: &str, what: &str, history: &str) -> 
     let (name, errno, _) = KINDS[kind as usize];
     let text = format!("{call}: {name}: {what}: {why}{history}");
     said::<WHOLE>(kind, format_args!("{text}"), Origin::Call);
-    Failure::new(errno, text).keep()
+    Failure::new(errno, text).record()
 }
 
 /// Reports misuse, and aborts the process, as the policy says.

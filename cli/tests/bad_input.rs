@@ -415,7 +415,7 @@ fn malformed_rules_and_packet_options_are_refused_with_the_form() {
     let heads = "write SIZE/REFILL/FREE, as in 128/32/32, SIZE up to 4096 and the others up to SIZE, or 0";
     refused_values("--ready-heads", "SIZE/REFILL/FREE", &["64", "16/32/8", "a/b/c"], heads);
     let pairs = "give a whole number from 0 to 65536";
-    refused_values("--ready-pairs", "MAX", &["-1", "65537", "many"], pairs);
+    refused_values("--ready-packets", "MAX", &["-1", "65537", "many"], pairs);
     refused_values("--local-queue", "N", &["-1", "1048577"], "give a whole number from 0 to 1048576");
 }
 
@@ -466,14 +466,14 @@ fn a_user_without_a_sandbox_is_refused_since_it_would_not_change() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// Seen: ready pairs were never used, and no message said so. Only their counter `missed` increased.
+/// Seen: ready packets were never used, and no message said so. Only their counter `missed` increased.
 #[test]
-fn ready_pairs_that_steering_would_take_apart_are_refused() {
-    for options in ["--path full --ready-pairs 50", "--ready-pairs 0"] {
+fn ready_packets_that_steering_would_take_apart_are_refused() {
+    for options in ["--path full --ready-packets 50", "--ready-packets 0"] {
         refused(
             &format!("forward --workers 2 --generators 1 --steer hash=1 {options}"),
-            "--ready-pairs with --steer: frames travel to other workers without their heads, so that no pair would \
-             stay together; leave --ready-pairs out, or leave --steer out",
+            "--ready-packets with --steer: frames travel to other workers without their heads, so that no pair would \
+             stay together; leave --ready-packets out, or leave --steer out",
         );
     }
 }

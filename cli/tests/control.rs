@@ -281,7 +281,7 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
 
 #[test]
 fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_counts_add_up() {
-    let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --local-queue 100 --local-queue-bytes 20480";
+    let options = "--path full --flows 10 --rule pass,sport=49152 --ready-packets 50 --local-queue 100 --local-queue-bytes 20480";
     let run = Run::start_with("turn", options);
     let keys = run.json("set --json");
     let limit = keys.as_array().unwrap().iter().find(|key| key["key"] == "local_queue.milliseconds").unwrap();
@@ -295,9 +295,9 @@ fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_count
     for words in [
         "local_queue.bytes 4096",
         "local_queue.bytes none",
-        "ready.pairs.max 7",
-        "ready.pairs.max 0",
-        "ready.pairs.max 300",
+        "ready.packets.max 7",
+        "ready.packets.max 0",
+        "ready.packets.max 300",
         "ready.heads.size 16",
         "local_queue.packets 3",
         "local_queue.milliseconds none",
@@ -326,7 +326,7 @@ fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_count
             "local_queue.milliseconds soon",
             "\"soon\" is neither a whole number nor none; give 0 to 604800000, or none",
         ),
-        ("ready.pairs.max 9999999", "give 0 to 1048576"),
+        ("ready.packets.max 9999999", "give 0 to 1048576"),
         ("ready.heads.size 5000", "1 to 4096"),
     ] {
         let out = run.ask(&format!("set {words}"));
@@ -341,7 +341,8 @@ fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_count
 
 #[test]
 fn workers_are_shown_together_and_separately_and_one_key_changes_all_of_them() {
-    let run = Run::start_with("workers", "--workers 2 --path full --rule accept,proto=udp --ready-pairs 50");
+    let run =
+        Run::start_with("workers", "--workers 2 --path full --rule accept,proto=udp --ready-packets 50");
     let stat = |what: &str| run.json(&format!("stat {what} --json"))[what].as_array().unwrap().clone();
     let names = |what: &str| -> Vec<String> {
         stat(what).iter().map(|record| record["name"].as_str().unwrap().to_owned()).collect()
@@ -352,9 +353,9 @@ fn workers_are_shown_together_and_separately_and_one_key_changes_all_of_them() {
         (vec!["rx0".into(), "rx1".into()], vec!["forward".into()])
     );
     assert_eq!(names("ports"), ["mem:0", "mem:1", "mem:2", "mem:3"]);
-    assert_eq!(names("ready"), ["heads", "pairs0", "pairs1"]);
+    assert_eq!(names("ready"), ["heads", "packets0", "packets1"]);
     assert!(stdout(&run.ask("stat")).contains("workers 1\n"));
-    for (key, value) in [("pool.rx0.cache", "32"), ("pool.rx1.cache", "64"), ("ready.pairs.max", "7")] {
+    for (key, value) in [("pool.rx0.cache", "32"), ("pool.rx1.cache", "64"), ("ready.packets.max", "7")] {
         let out = run.ask(&format!("set {key} {value}"));
         assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
     }

@@ -64,7 +64,7 @@ fn sizes_flows_and_rings_at_their_ends_add_up() {
         "--size 64 --flows 65534",
         "--size 1514 --flows 7",
         "--size 9018 --frame-size 16384",
-        "--size 14524 --frame-size 16384 --path full --ready-pairs 50",
+        "--size 14524 --frame-size 16384 --path full --ready-packets 50",
         "--size 29116 --frame-size 32768 --flows 7 --ring 64",
         "--size 1514 --flows 65534 --mode cross-connect",
         "--ring 2 --frames 64",
@@ -121,7 +121,7 @@ fn a_local_queue_frees_packets_older_than_its_limit() {
 
 #[test]
 fn a_mirror_keeps_clones_of_sent_packets_and_every_frame_returns_to_its_pool() {
-    for options in ["", "--ready-pairs 50", "--path full --rule accept"] {
+    for options in ["", "--ready-packets 50", "--path full --rule accept"] {
         let run = object(&output(&format!("forward --packets 20000 --mirror 500 {options} --json")));
         assert_adds_up(&run);
         let (taken, missed) = (number(&run, "mirror.taken"), number(&run, "mirror.missed"));
@@ -144,20 +144,20 @@ fn on_the_full_path_rules_decide_and_are_counted() {
 }
 
 #[test]
-fn ready_heads_and_pairs_of_any_size_lose_no_packet() {
+fn ready_heads_and_packets_of_any_size_lose_no_packet() {
     for path in ["fast", "full"] {
         for ready in [
-            "--ready-pairs 0",
-            "--ready-pairs 50",
-            "--ready-pairs 50 --free single",
+            "--ready-packets 0",
+            "--ready-packets 50",
+            "--ready-packets 50 --free single",
             "--ready-heads 64/16/32",
             "--ready-heads 0",
-            "--ready-heads 8/8/8 --ready-pairs 1",
+            "--ready-heads 8/8/8 --ready-packets 1",
         ] {
             let run = object(&output(&format!("forward --path {path} {ready} --packets 20000 --json")));
             assert_adds_up(&run);
             assert_eq!(number(&run, "sink.received"), 20_000, "{path} {ready}: {run}");
-            assert_eq!(run["ready_pairs"].is_object(), ready.contains("pairs"), "{path} {ready}: {run}");
+            assert_eq!(run["ready_packets"].is_object(), ready.contains("packets"), "{path} {ready}: {run}");
         }
     }
 }
@@ -165,7 +165,8 @@ fn ready_heads_and_pairs_of_any_size_lose_no_packet() {
 #[test]
 fn a_hardened_memory_loses_no_packet_on_any_path() {
     for parts in ["guard", "random", "clear", "canary", "all"] {
-        for path in ["", "--path full --rule accept", "--path full --ready-pairs 50", "--workers 2 --flows 5"]
+        for path in
+            ["", "--path full --rule accept", "--path full --ready-packets 50", "--workers 2 --flows 5"]
         {
             let run = object(&output(&format!("forward --hardening {parts} {path} --packets 20000 --json")));
             assert_adds_up(&run);
@@ -181,14 +182,14 @@ fn a_hardened_memory_loses_no_packet_on_any_path() {
 
 #[test]
 fn the_summary_shows_rules_pairs_and_the_local_queue() {
-    let out = output("forward --path full --rule pass,proto=udp --ready-pairs 50 --packets 3000");
+    let out = output("forward --path full --rule pass,proto=udp --ready-packets 50 --packets 3000");
     let text = stdout(&out);
     assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""), "{text}");
     for part in [
         "pass,proto=17  3,000 packets",
         "no rule  0 packets",
         "carried  udp 3,000",
-        "ready pairs",
+        "ready packets",
         "passed  ",
     ] {
         assert!(text.contains(part), "{part} in:\n{text}");
@@ -200,7 +201,7 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
     for options in [
         "--workers 2",
         "--workers 3 --mode cross-connect --flows 7",
-        "--workers 2 --mode reflect --path full --rule accept --ready-pairs 50",
+        "--workers 2 --mode reflect --path full --rule accept --ready-packets 50",
         "--workers 5 --ring 2 --frames 64",
     ] {
         let run = object(&output(&format!("forward {options} --packets 20001 --json")));
@@ -264,7 +265,7 @@ fn the_summary_shows_each_of_several_workers() {
 #[test]
 fn workers_that_sleep_lose_no_packet() {
     for options in
-        ["", "--workers 2 --flows 5", "--path full --ready-pairs 50", "--ring 2 --frames 64", "--mirror 50"]
+        ["", "--workers 2 --flows 5", "--path full --ready-packets 50", "--ring 2 --frames 64", "--mirror 50"]
     {
         let run = object(&output(&format!("forward --idle sleep {options} --packets 20001 --json")));
         assert_adds_up(&run);

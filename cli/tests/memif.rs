@@ -213,7 +213,8 @@ fn sees_others(name: &str, words: &str, options: &str) -> (bool, Value) {
 fn a_peer_of_another_user_is_lent_frames_and_sees_no_other_ports_packets() {
     // A peer of the same user, which is lent all frames, finds the bytes that are searched for.
     assert!(sees_others("memif-together", "", "lend=yes").0);
-    for (name, words) in [("frames", ""), ("full", "--path full"), ("pairs", "--path full --ready-pairs 64")]
+    for (name, words) in
+        [("frames", ""), ("full", "--path full"), ("pairs", "--path full --ready-packets 64")]
     {
         let (sees, report) = sees_others(&format!("memif-apart-{name}"), words, "lend=yes,peer=any");
         assert_eq!(report["ports"][3]["detail"], "client, lends frames of a pool of its own", "{words}");

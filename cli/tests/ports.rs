@@ -105,7 +105,7 @@ const LARGE: [(usize, usize, &str); 6] = [
     (4096, 3584, ""),
     (8192, 7232, "--ready-heads 0"),
     (16_384, 14_528, ""),
-    (16_384, 14_528, "--path full --ready-pairs 50"),
+    (16_384, 14_528, "--path full --ready-packets 50"),
     (32_768, 29_120, "--path full"),
 ];
 

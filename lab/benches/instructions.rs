@@ -78,8 +78,8 @@ const PATHS: &[Path] = &[
     },
     Path { name: "packet alloc + free, 64 bytes written", each: 1, run: packets },
     Path { name: "packet alloc + free, bulk 32, per packet", each: BULK as u64, run: packets_in_bulk },
-    Path { name: "ready pair get + free, 64 bytes written", each: 1, run: pairs },
-    Path { name: "ready pair get + free, bulk 32, per packet", each: BULK as u64, run: pairs_in_bulk },
+    Path { name: "ready packet get + free, 64 bytes written", each: 1, run: pairs },
+    Path { name: "ready packet get + free, bulk 32, per packet", each: BULK as u64, run: pairs_in_bulk },
     Path {
         name: "frame to another worker, bulk 32, both sides, per frame",
         each: BULK as u64,

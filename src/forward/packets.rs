@@ -25,7 +25,7 @@ use super::filter::Filter;
 use super::free::Free;
 use super::verdict::Verdict;
 #[cfg(feature = "comparisons")]
-use crate::packet::PairList;
+use crate::packet::ReadyList;
 use crate::packet::{HeadCache, InFlightHeads, Packet, Packets, ReadyPackets};
 use crate::pool::{Batch, Pool};
 use crate::steer::Source;
@@ -75,7 +75,7 @@ impl PacketPath {
     /// For comparison, as in [rizzo02-mbuf].
     #[cfg(feature = "comparisons")]
     #[must_use]
-    pub fn with_pair_list(mut self, list: PairList) -> PacketPath {
+    pub fn with_ready_list(mut self, list: ReadyList) -> PacketPath {
         self.buffers.pairs = Some(Ready::List(list));
         self
     }

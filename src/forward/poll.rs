@@ -164,7 +164,7 @@ impl Forwarder {
         self.path = Path::Packets(Box::new(path));
     }
 
-    /// Adds a mirror, which gets all frames that are sent from now on. A mirrored frame is not kept as a ready pair.
+    /// Adds a mirror, which gets all frames that are sent from now on. A mirrored frame is not kept as a ready packet.
     #[cold]
     pub fn add_mirror(&mut self, mirror: Mirror) {
         self.mirrors.push(mirror);

@@ -10,7 +10,7 @@
 //! | location of the bytes | in a frame, a shared frame, a piece of a frame, or [`External`] memory |
 //! | a second packet over the same bytes | [`HeadCache::share`], [`HeadCache::split`]; the bytes are read-only until only one packet is left |
 //! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`HeadCache::linearize`] |
-//! | a head and a frame that stay together | [`ReadyPackets`] by worker, `PairStack` (feature `comparisons`) under the caller's lock ([rizzo02-mbuf]) |
+//! | a head and a frame that stay together | [`ReadyPackets`] by worker, `ReadyStack` (feature `comparisons`) under the caller's lock ([rizzo02-mbuf]) |
 //! | a packet on its way to another worker | [`QueuedPacket`]; the ledgers of its frames count it as queued |
 //! | packets that are kept | [`CopyBreak`]: copies small slices out of the large memory that they pin |
 
@@ -25,7 +25,7 @@ mod heads;
 #[allow(clippy::module_inception)]
 mod packet;
 mod packets;
-mod pairs;
+mod ready;
 mod queued;
 #[allow(unsafe_code)]
 mod raw;
@@ -40,7 +40,7 @@ pub use heads::{HeadCache, HeadCacheConfig, HeadCacheError, HeadCacheMode, HeadC
 pub use in_flight::InFlightHeads;
 pub use packet::Packet;
 pub use packets::Packets;
-#[cfg(feature = "comparisons")]
-pub use pairs::{Locking, PairList, PairStack, Reset};
-pub use pairs::{ReadyPackets, ReadyPacketsStats};
 pub use queued::QueuedPacket;
+#[cfg(feature = "comparisons")]
+pub use ready::{Locking, ReadyList, ReadyStack, Reset};
+pub use ready::{ReadyPackets, ReadyPacketsStats};

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 /// A pool of frames with one owner, the worker that receives into them.
 ///
-/// Clone the handle freely. The drop of the last handle closes the pool, as [`Pool::close`] does. Ready pairs and
+/// Clone the handle freely. The drop of the last handle closes the pool, as [`Pool::close`] does. Ready packets and
 /// [`Fragments`](super::Fragments) hold a handle each.
 #[derive(Debug, Clone)]
 pub struct Pool {

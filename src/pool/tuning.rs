@@ -14,7 +14,7 @@ impl Pool {
     /// is called again. As long as there are such pages, the owner's cache stays empty, so that every frame is checked.
     /// In that time the pool allocates no new pages.
     ///
-    /// Ready pairs and the open frames of [`Fragments`](super::Fragments) are not free. They keep their pages until
+    /// Ready packets and the open frames of [`Fragments`](super::Fragments) are not free. They keep their pages until
     /// they are used and freed. The pairs of a worker that takes no packets stay until
     /// [`ReadyPackets::drain`](crate::packet::ReadyPackets::drain) is called, or until the pool runs out of frames.
     ///

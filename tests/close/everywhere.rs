@@ -1,7 +1,7 @@
 //! Puts frames of one pool into every place that a frame can be in. Each place is filled at a separate call site.
 
 use netmem::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit, local_queue};
-use netmem::packet::{HeadCache, Packet, PairStack, ReadyPackets, Reset};
+use netmem::packet::{HeadCache, Packet, ReadyPackets, ReadyStack, Reset};
 use netmem::page::Memory;
 use netmem::pool::{Batch, DmaMap, Fragment, Fragments, Place, Pool, PoolConfig, SharedFrame, StillOut};
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
@@ -47,7 +47,7 @@ pub struct Everywhere {
     pub clone: SharedFrame,
     pub piece: Fragment,
     pub pieces: Fragments,
-    pub stack: PairStack,
+    pub stack: ReadyStack,
     pub pairs: ReadyPackets,
     pub heads: HeadCache,
     pub pool: Pool,
@@ -158,9 +158,9 @@ fn take_front(batch: &mut Batch, n: usize) -> Batch {
 }
 
 /// The pairs of both workers, and a stack of two whose lock no thread takes.
-fn ready(pool: &Pool, heads: &HeadCache, w: &mut Worker, other: &mut Worker) -> (PairStack, ReadyPackets) {
+fn ready(pool: &Pool, heads: &HeadCache, w: &mut Worker, other: &mut Worker) -> (ReadyStack, ReadyPackets) {
     let (mut stack, pairs) =
-        (PairStack::new(pool, heads, 2, Reset::AtPut), ReadyPackets::new(pool, heads, 4));
+        (ReadyStack::new(pool, heads, 2, Reset::AtPut), ReadyPackets::new(pool, heads, 4));
     let some = [stack.get(w).unwrap(), stack.get(other).unwrap()];
     some.into_iter().for_each(|packet| stack.free(w, packet));
     for w in [w, other] {

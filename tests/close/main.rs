@@ -6,7 +6,7 @@ mod everywhere;
 
 use everywhere::{BYTES, Everywhere, OUT, Places};
 use netmem::forward::local_queue::{Reader, Retention};
-use netmem::packet::{HeadCache, Packet, PairStack};
+use netmem::packet::{HeadCache, Packet, ReadyStack};
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Fragment, Fragments, Frame, Place, Pool, SharedFrame, StillOut};
 use netmem::port::mem::{MemDevice, MemPort};
@@ -90,7 +90,7 @@ impl Closed {
         }
     }
 
-    fn empty_stack(&mut self, mut stack: PairStack) {
+    fn empty_stack(&mut self, mut stack: ReadyStack) {
         assert!(stack.get(&mut self.w).is_none(), "a closed pool's pairs are given back, not out");
         self.out.ready = 0;
         self.still_out();

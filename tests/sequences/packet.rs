@@ -8,7 +8,7 @@
 
 use netmem::packet::{
     CopyBreak, CopyError, External, HeadCache, HeadCacheConfig, HeadCacheMode, InFlightHeads, Packet,
-    Packets, PairStack, ReadyPackets, Reset, SplitError,
+    Packets, ReadyPackets, ReadyStack, Reset, SplitError,
 };
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Fragments, Pool, PoolConfig};
@@ -36,7 +36,7 @@ struct Scene {
     pools: [Pool; 2],
     heads: HeadCache,
     pairs: ReadyPackets,
-    stack: PairStack,
+    stack: ReadyStack,
     pieces: Fragments,
     copy_break: CopyBreak,
     sizes: SizeClasses,
@@ -104,7 +104,7 @@ impl Scene {
         Scene {
             held: Vec::new(),
             pairs: ReadyPackets::new(&pools[0], &heads, 8),
-            stack: PairStack::new(
+            stack: ReadyStack::new(
                 &pools[1],
                 &heads,
                 8,
@@ -251,7 +251,7 @@ impl Scene {
         }
     }
 
-    /// Allocates several ready pairs at once, or packets if there are too few pairs.
+    /// Allocates several ready packets at once, or packets if there are too few pairs.
     fn pairs_in_bulk(&mut self, op: Op) {
         let mut packets = Packets::new();
         let most = op.short().min(HELD.saturating_sub(self.held.len()));

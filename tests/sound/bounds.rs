@@ -1,7 +1,7 @@
 //! Numbers that cannot be: an error, or a bound, and never a panic, an abort or a lie.
 
 use super::*;
-use netmem::packet::{HeadCache, InFlightHeads, PairStack, ReadyPackets, Reset};
+use netmem::packet::{HeadCache, InFlightHeads, ReadyPackets, ReadyStack, Reset};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::port::copying::{CopyingPort, Device, RxBuffers};
 use netmem::port::{Fill, PortCounters, PortState, Tx};
@@ -126,7 +126,7 @@ fn a_limit_beyond_the_pools_frames_keeps_as_many_as_there_are() {
         assert_eq!(pairs.now(), 10);
         pairs.set_max(max);
         assert_eq!((pairs.now(), pairs.stats().max), (10, max as u64));
-        let mut stack = PairStack::new(&pool, &heads, max, Reset::AtPut);
+        let mut stack = ReadyStack::new(&pool, &heads, max, Reset::AtPut);
         pairs.drain(&mut w);
         let kept: Vec<_> = (0..64).filter_map(|_| stack.get(&mut w)).collect();
         kept.into_iter().for_each(|packet| stack.free(&mut w, packet));

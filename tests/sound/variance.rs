@@ -6,7 +6,7 @@
 
 use netmem::forward::{Forwarder, Pieces};
 use netmem::packet::{
-    CopyBreak, External, HeadCache, InFlightHeads, Packet, Packets, PairStack, QueuedPacket, ReadyPackets,
+    CopyBreak, External, HeadCache, InFlightHeads, Packet, Packets, QueuedPacket, ReadyPackets, ReadyStack,
 };
 use netmem::page::{Memory, OwnerId, Page, SharedPage};
 use netmem::pool::{Batch, Drain, Fragment, Fragments, Frame, Pool, SharedFrame};
@@ -87,8 +87,8 @@ is!(Sync: Doorbell);
 // Claims on pages and frames may go to any thread. A shared claim only reads.
 is!(Send: Memory, Page, SharedPage, OwnerId, Pool, Frame, SharedFrame, Fragment, Fragments, Batch, Drain<'static>);
 is!(Sync: Memory, Page, SharedPage, OwnerId, Pool, Frame, SharedFrame, Fragment, Batch, Drain<'static>);
-is!(Send: HeadCache, Packet, Packets, QueuedPacket, ReadyPackets, PairStack, InFlightHeads, External, CopyBreak);
-is!(Sync: HeadCache, Packet, Packets, QueuedPacket, ReadyPackets, PairStack, InFlightHeads, External, CopyBreak);
+is!(Send: HeadCache, Packet, Packets, QueuedPacket, ReadyPackets, ReadyStack, InFlightHeads, External, CopyBreak);
+is!(Sync: HeadCache, Packet, Packets, QueuedPacket, ReadyPackets, ReadyStack, InFlightHeads, External, CopyBreak);
 
 // Each end of the lanes is one worker's at a time.
 is!(Send: Mesh, Outbox, Inbox, Forwarder, Box<dyn Port>);

@@ -28,7 +28,7 @@ use std::slice;
 #[inline(always)]
 pub unsafe fn words<'a, T>(words: *mut T, n: u32) -> Result<&'a mut [T], c_int> {
     if words.is_null() {
-        return if n == 0 { Ok(&mut []) } else { Err(Failure::new(EFAULT, "the array is NULL").keep()) };
+        return if n == 0 { Ok(&mut []) } else { Err(Failure::new(EFAULT, "the array is NULL").record()) };
     }
     // SAFETY: the caller's promise.
     Ok(unsafe { slice::from_raw_parts_mut(words, n as usize) })

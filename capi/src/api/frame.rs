@@ -38,7 +38,7 @@ fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match inside.tag.change(frame.word, change) {
         Some(Ok(done)) => Ok(done),
-        Some(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).keep()),
+        Some(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).record()),
         None => Err(bad(&inside, call, frame, site)),
     }
 }

@@ -117,13 +117,13 @@ fn why(which: End, lane: netmem_lane) -> Kind {
 /// The failure of a send to a lane whose receiver has closed its end.
 #[cold]
 pub fn no_receiver(call: &str) -> c_int {
-    Failure::new(EPIPE, format!("{call}: the receiver has closed its end of the lane")).keep()
+    Failure::new(EPIPE, format!("{call}: the receiver has closed its end of the lane")).record()
 }
 
 /// The failure of a receive from an empty lane whose sender has closed its end.
 #[cold]
 pub fn no_sender(call: &str) -> c_int {
-    Failure::new(EPIPE, format!("{call}: the sender has closed its end of the lane")).keep()
+    Failure::new(EPIPE, format!("{call}: the sender has closed its end of the lane")).record()
 }
 
 /// Sends up to `n` frames through a lane, from the front of the array. Only the lane's sender may call it.

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn netmem_sizes_alloc_at(
     let claim = at.map(|at| Claim { at: at.as_ptr().expose_provenance() as u64, of: sizes.word, head: 0 });
     let Some(word) = claim.and_then(|claim| uses.give(tag, What::Object, claim)) else {
         let text = format!("{CALL}: there is no memory for {bytes} bytes, or they are more than 4 MiB");
-        return Failure::new(ENOMEM, text).keep();
+        return Failure::new(ENOMEM, text).record();
     };
     object[0].word = word;
     *held += 1;

@@ -233,7 +233,7 @@ pub fn not_one_frame(call: &str) -> c_int {
     let text = format!(
         "{call}: the packet has several parts, or others read its bytes too: call netmem_packet_make_sendable, which makes it one frame"
     );
-    Failure::new(EBUSY, text).keep()
+    Failure::new(EBUSY, text).record()
 }
 
 /// Ends the use of a packet and returns the one frame that it consists of.

@@ -34,7 +34,7 @@ fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match packets::change(&mut inside.tag, packet.word, |packet, _| change(packet)) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).keep()),
+        Ok(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).record()),
         Err(kind) => Err(refused(kind, call, PACKET, packet.word, site)),
     }
 }
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn netmem_packet_write_at(
             let text = format!(
                 "{CALL}: others read these bytes too: call netmem_packet_make_writable, which copies them"
             );
-            Failure::new(EBUSY, text).keep();
+            Failure::new(EBUSY, text).record();
             ptr::null_mut()
         }
         Err(_) => ptr::null_mut(),

@@ -27,7 +27,7 @@ fn join(
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
     let State { tag, uses, held, .. } = &mut *inside;
     if packet.word == other.word {
-        return Failure::invalid(format!("{call}: a packet cannot be joined with itself")).keep();
+        return Failure::invalid(format!("{call}: a packet cannot be joined with itself")).record();
     }
     // Checked first: if this handle is invalid, the other packet does not change.
     if let Err(kind) = packets::look(tag, packet.word, |_| ()) {
@@ -99,7 +99,7 @@ fn second(
         Err(errno) => return errno,
     };
     if !uses.reserve(1) {
-        return Failure::new(ENOMEM, format!("{call}: there is no memory for a word")).keep();
+        return Failure::new(ENOMEM, format!("{call}: there is no memory for a word")).record();
     }
     let made = packets::change(tag, packet.word, |packet, of| {
         let heads = HEADS.of_part(known, of).ok_or_else(|| Failure::invalid("the heads were closed"))?;
@@ -114,7 +114,7 @@ fn second(
             }
             0
         }
-        Ok(Err(failure)) => failure.keep(),
+        Ok(Err(failure)) => failure.record(),
         Err(kind) => refused(kind, call, PACKET, packet.word, site),
     }
 }
@@ -189,7 +189,7 @@ fn copy(
         copy(heads, worker, packet, pool).map_err(errno)
     });
     match done {
-        Ok(done) => done.unwrap_or_else(Failure::keep),
+        Ok(done) => done.unwrap_or_else(Failure::record),
         Err(kind) => refused(kind, call, PACKET, packet.word, site),
     }
 }

@@ -70,7 +70,7 @@ pub unsafe extern "C" fn netmem_page_alloc_at(
 #[cold]
 #[inline(never)]
 fn bad_order(order: u32) -> c_int {
-    Failure::invalid(format!("netmem_page_alloc: order {order}: give 0 to {ORDER_MAX}")).keep()
+    Failure::invalid(format!("netmem_page_alloc: order {order}: give 0 to {ORDER_MAX}")).record()
 }
 
 /// Allocates at most [`RUN`] blocks. Returns the number allocated.

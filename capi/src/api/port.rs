@@ -267,7 +267,7 @@ fn with(
 ) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, Site::UNKNOWN) };
     match find_port(&mut inside.ports, port, call, Site::UNKNOWN) {
-        Ok(open) => work(open).unwrap_or_else(Failure::keep),
+        Ok(open) => work(open).unwrap_or_else(Failure::record),
         Err(errno) => errno,
     }
 }

@@ -36,11 +36,11 @@ unsafe fn change<R>(
     change: impl FnOnce(&mut Frame) -> Result<R, NoRoom>,
 ) -> Result<R, c_int> {
     // SAFETY: the promise of C.
-    let to = unsafe { frame.as_mut() }.ok_or_else(|| Failure::null("frame").keep())?;
+    let to = unsafe { frame.as_mut() }.ok_or_else(|| Failure::null("frame").record())?;
     // SAFETY: the caller's promise. The word goes back to the caller below.
     let found = unsafe { look(*to) };
     let mut frame = found.ok_or_else(|| refused(Kind::MadeUp, call, RAW, 0, Site::UNKNOWN))?;
-    let done = change(&mut frame).map_err(|error| Failure::new(ENOBUFS, format!("{call}: {error}")).keep());
+    let done = change(&mut frame).map_err(|error| Failure::new(ENOBUFS, format!("{call}: {error}")).record());
     to.word = ManuallyDrop::into_inner(frame).into_raw().get();
     done
 }

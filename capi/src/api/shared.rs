@@ -77,7 +77,7 @@ fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match packets::change_shared(&mut inside.tag, shared.word, change) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).keep()),
+        Ok(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).record()),
         Err(kind) => Err(refused(kind, call, SHARED, shared.word, site)),
     }
 }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn netmem_shared_clone_at(
         Err(errno) => return errno,
     };
     if !uses.reserve(1) {
-        return Failure::new(ENOMEM, format!("{CALL}: there is no memory for a word")).keep();
+        return Failure::new(ENOMEM, format!("{CALL}: there is no memory for a word")).record();
     }
     match packets::change_shared(tag, shared.word, |shared| shared.clone()) {
         Ok(made) => {
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn netmem_shared_into_frame_at(
         Err(kind) => return refused(kind, CALL, SHARED, shared.word, site),
     };
     if others > 0 {
-        return Failure::new(EBUSY, format!("{CALL}: {others} other claims are on the frame")).keep();
+        return Failure::new(EBUSY, format!("{CALL}: {others} other claims are on the frame")).record();
     }
     let taken = packets::take_shared(uses, tag, shared.word, End::Moved);
     let Some(frame) = taken.ok().and_then(|claim| claim.into_frame().ok()) else { return -EBUSY };
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
         Ok(made) => drop(packets.push(made)),
         Err(second) => {
             second.free(worker);
-            return Failure::new(ENOMEM, format!("{CALL}: there is no memory for a head")).keep();
+            return Failure::new(ENOMEM, format!("{CALL}: there is no memory for a head")).record();
         }
     }
     give_all((packets, heads.word), (uses, tag), (heads_of, worker), to);

@@ -170,7 +170,7 @@ pub unsafe extern "C" fn netmem_stock_take(
     }
     match stock::with(stock.word, |stock| stock.take(objects, Code(from.addr()))) {
         Some(true) => 0,
-        Some(false) => Failure::new(ENOBUFS, format!("{CALL}: fewer than {n} objects are free")).keep(),
+        Some(false) => Failure::new(ENOBUFS, format!("{CALL}: fewer than {n} objects are free")).record(),
         None => closed(stock, CALL),
     }
 }

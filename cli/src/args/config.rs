@@ -27,12 +27,12 @@ const TRUE_OR_FALSE: &str = "write true or false";
 
 /// Where the keys of a file stand: each that counts with its line, from 1.
 #[derive(Debug, Clone, Default)]
-pub struct Places(Vec<(String, usize)>);
+pub struct KeyLines(Vec<(String, usize)>);
 
-impl Places {
+impl KeyLines {
     /// Adds to the failure the place of the first option in its line that the file has. If its line names none of
     /// them, adds an explanation of keys. A line about one value may begin with the option's name alone.
-    pub fn place(&self, path: &Path, failure: Failure) -> Failure {
+    pub fn locate(&self, path: &Path, failure: Failure) -> Failure {
         let Failure::Input(line) = failure else { return failure };
         let at = |name: &str| self.0.iter().find_map(|(key, at)| (key == name).then_some(*at));
         let named = |word: &str| {
@@ -47,7 +47,7 @@ impl Places {
     }
 }
 
-/// Returns the words for the text of a file, with their places. Words that `given` replaces are left out.
+/// Returns the words for the text of a file, with the lines of their keys. Words that `given` replaces are left out.
 ///
 /// # Errors
 /// [`Failure::Input`] with the place of the error.
@@ -56,7 +56,7 @@ pub fn words(
     text: &str,
     forward: &Command,
     given: &ArgMatches,
-) -> Result<(Vec<OsString>, Places), Failure> {
+) -> Result<(Vec<OsString>, KeyLines), Failure> {
     let file = File { path, text, forward };
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -70,16 +70,16 @@ pub fn words(
         };
         file.wrong(at, said)
     })?;
-    let (mut words, mut places) = (Vec::new(), Vec::new());
+    let (mut words, mut key_lines) = (Vec::new(), Vec::new());
     for (key, value) in table.get_ref() {
         let arg = file.option(key)?;
         let its = file.words(arg, key.get_ref(), value)?;
         if !is_overridden(forward, arg, given) {
             words.extend(its.into_iter().map(OsString::from));
-            places.push((key.get_ref().to_string(), file.line(key.span().start)));
+            key_lines.push((key.get_ref().to_string(), file.line(key.span().start)));
         }
     }
-    Ok((words, Places(places)))
+    Ok((words, KeyLines(key_lines)))
 }
 
 /// Reads the text of a configuration file.

@@ -1,6 +1,6 @@
 //! `netmem forward`.
 
-use super::config::Places;
+use super::config::KeyLines;
 use super::frame_size::{FrameSize, frame_size};
 use super::number::{patience, power_of_two, seconds, whole};
 use super::packets::PacketArgs;
@@ -72,7 +72,7 @@ pub struct ForwardArgs {
     /// port is down while it has no peer, and comes up with the next peer. With several workers, a client connects one interface
     /// for each, with ids from N on.
     /// A client (the default) copies each frame once, and so does a server. With lend=yes a client lends its frames without a copy,
-    /// except with --path full or --ready-pairs. The peer can then read and write all frames of this process at any time. Use
+    /// except with --path full or --ready-packets. The peer can then read and write all frames of this process at any time. Use
     /// lend=yes only if you trust the peer to write only when it is its turn. With peer= and lend=yes, the port lends frames of a
     /// pool of its own, on any path. The peer then sees no packets of other ports, and packets sent to the peer are copied.
     /// A server maps only memory that is sealed against shrinking. With unsealed=ok it maps any memory (DPDK's with zero-copy=yes);
@@ -223,7 +223,7 @@ pub struct ForwardArgs {
 
     /// Where the keys of that file stand that count.
     #[arg(skip)]
-    pub places: Places,
+    pub key_lines: KeyLines,
 
     /// What the file and the command line together say of each option.
     #[arg(skip)]
@@ -345,7 +345,7 @@ impl ForwardArgs {
     /// A failure of arguments that do not fit together, with its place where a configuration file says so.
     pub fn placed(&self, failure: Failure) -> Failure {
         match &self.config {
-            Some(file) => self.places.place(file, failure),
+            Some(file) => self.key_lines.locate(file, failure),
             None => failure,
         }
     }
@@ -374,7 +374,7 @@ const AFTER_LONG_HELP: &str = "\
 Examples:
   netmem forward --flows 1000 --seconds 3
   netmem forward --packets 1M --size 1514 --json
-  netmem forward --path full --rule drop,proto=udp,sport=49152 --ready-pairs 50
+  netmem forward --path full --rule drop,proto=udp,sport=49152 --ready-packets 50
   netmem forward --mode pass --local-queue 1000
   netmem forward --workers 2 --flows 100
   netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
@@ -414,14 +414,14 @@ The object of --json:
   (packets that were fragmented), fragments (made of these packets),
   transmitted, held, passed, dropped {reason: n} (with --steer also
   inbox_full, flow_limit, inbox_gone: dropped between workers),
-  icmp {sent {message: n}, silent {why: n}} (silent: dropped packets about
+  icmp {sent {message: n}, suppressed {why: n}} (suppressed: dropped packets about
   which an error could have been sent and was not),
   local_queue {taken, freed, kept} or null (passed frames; kept: when the
   run ended),
   mirror {taken, missed, kept} or null (sent frames; kept: when the run ended),
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name:
   packets}} or null (--path full),
-  ready_pairs {now, max, taken, kept, missed, passed, released} or null,
+  ready_packets {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, late, missing} or null,
   steer {policy, tx_queue, workers [{kept, sent, received, and every other
   counter of its inbox}]} or null,

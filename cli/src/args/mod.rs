@@ -46,7 +46,7 @@ use crate::output;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use config::Places;
+use config::KeyLines;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -142,11 +142,11 @@ fn parse_words(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
 
 /// As [`parse_words`], with the text of a configuration file at `path`. The words must parse without the file.
 fn parse_beside(path: &Path, text: &str, words: &[OsString]) -> Result<Command, Result<(), Failure>> {
-    let (words, places) = configured(path, text, words).map_err(Err)?;
+    let (words, key_lines) = configured(path, text, words).map_err(Err)?;
     let mut command =
-        parsed(&words).map_err(|failed| failed.map_err(|failure| places.place(path, failure)))?;
+        parsed(&words).map_err(|failed| failed.map_err(|failure| key_lines.locate(path, failure)))?;
     if let Command::Forward(args) = &mut command {
-        args.places = places;
+        args.key_lines = key_lines;
         args.written = Written::of(Cli::command(), &words);
     }
     Ok(command)
@@ -197,18 +197,18 @@ fn parsed(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
 }
 
 /// Returns the words of a `netmem forward` with the words of its configuration file before the typed ones, and
-/// their places there.
-fn configured(path: &Path, text: &str, words: &[OsString]) -> Result<(Vec<OsString>, Places), Failure> {
+/// the lines of their keys.
+fn configured(path: &Path, text: &str, words: &[OsString]) -> Result<(Vec<OsString>, KeyLines), Failure> {
     let mut root = Cli::command();
     root.build();
     let matches = root.clone().try_get_matches_from(words).map_err(Failure::input)?;
     let (Some((name, given)), [program, forward, typed @ ..]) = (matches.subcommand(), words) else {
-        return Ok((words.to_vec(), Places::default()));
+        return Ok((words.to_vec(), KeyLines::default()));
     };
-    let Some(options) = root.find_subcommand(name) else { return Ok((words.to_vec(), Places::default())) };
-    let (from_file, places) = config::words(path, text, options, given)?;
+    let Some(options) = root.find_subcommand(name) else { return Ok((words.to_vec(), KeyLines::default())) };
+    let (from_file, key_lines) = config::words(path, text, options, given)?;
     let all = [program, forward].into_iter().cloned().chain(from_file).chain(typed.iter().cloned());
-    Ok((all.collect(), places))
+    Ok((all.collect(), key_lines))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use netmem::forward::filter::{Rule, RuleError};
 const RETENTION_MAX: usize = 1 << 20;
 /// Bytes of memory that kept frames may take up at most: a TiB.
 pub const LOCAL_QUEUE_BYTES_MAX: usize = 1 << 40;
-/// Ready pairs at most.
-const PAIRS_MAX: usize = 1 << 16;
+/// The most ready packets of each worker.
+const READY_PACKETS_MAX: usize = 1 << 16;
 
 /// Flags about packets, rules and the local queue.
 #[derive(Debug, Args)]
@@ -40,11 +40,11 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "SIZE/REFILL/FREE", value_parser = ready_heads)]
     pub ready_heads: Option<ReadyHeads>,
 
-    /// Ready pairs of head and frame at most, 0 to 65536. Heads are attached when fill rings are refilled, and pairs stay together
+    /// Packets that each worker keeps ready at most, 0 to 65536. Heads are attached when fill rings are refilled, and head and frame stay together
     /// from completion to the next fill. Frames then become packets on the fast path too. Not with --steer: frames leave their heads
     /// when they go to another worker.
-    #[arg(long, hide_short_help = true, value_name = "MAX", value_parser = whole(0..=PAIRS_MAX), allow_negative_numbers = true)]
-    pub ready_pairs: Option<usize>,
+    #[arg(long, hide_short_help = true, value_name = "MAX", value_parser = whole(0..=READY_PACKETS_MAX), allow_negative_numbers = true)]
+    pub ready_packets: Option<usize>,
 
     /// How sent and dropped frames are freed.
     #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
@@ -83,7 +83,7 @@ pub struct PacketArgs {
 /// Values of `--path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PathArg {
-    /// Raw frames. With --ready-heads or --ready-pairs: packets, without rules and statistics.
+    /// Raw frames. With --ready-heads or --ready-packets: packets, without rules and statistics.
     Fast,
     /// Packets, with rules and statistics.
     Full,

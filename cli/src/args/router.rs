@@ -27,12 +27,12 @@ pub struct RouterArgs {
     /// broadcast address of one of its networks, for --mode ip. Packets from or to other martians (multicast, 169.254/16,
     /// 255.255.255.255; in IPv6 ::, ::1, fe80::/10, ff00::/8) are never forwarded [default: drop]
     #[arg(long, hide_short_help = true, value_name = "WHAT", value_enum)]
-    pub martians: Option<OddArg>,
+    pub martians: Option<DropOrForward>,
 
     /// What to do with IPv4 packets that have a loose source route, for --mode ip. Packets with a strict source route are always dropped
     /// [default: drop]
     #[arg(long, hide_short_help = true, value_name = "WHAT", value_enum)]
-    pub source_routes: Option<OddArg>,
+    pub source_routes: Option<DropOrForward>,
 
     /// Drop packets if no route leads back to their source address, for --mode ip: strict (the route must leave by the receiving
     /// port), loose (by any port) or off. With PORT for one port, otherwise for all. Repeatable; the last one for a port counts
@@ -62,7 +62,7 @@ pub struct RouterArgs {
 
 /// Values of `--martians` and `--source-routes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OddArg {
+pub enum DropOrForward {
     /// Drop and count the packets.
     Drop,
     /// Forward the packets like all others.
@@ -73,8 +73,8 @@ impl RouterArgs {
     /// What is forwarded that usually is not.
     pub fn allow(&self) -> Allow {
         Allow {
-            martians: self.martians == Some(OddArg::Forward),
-            source_routes: self.source_routes == Some(OddArg::Forward),
+            martians: self.martians == Some(DropOrForward::Forward),
+            source_routes: self.source_routes == Some(DropOrForward::Forward),
         }
     }
 

@@ -48,7 +48,7 @@ pub fn broken(report: &Report, stopped: bool) -> Vec<String> {
         check_network(report, traveled, &mut broken);
     }
     for pool in report.pools.iter().filter(|pool| !pool.balanced()) {
-        broken.push(format!("check failed: the places of pool {} add up to its total: {pool:?}", pool.name));
+        broken.push(format!("check failed: the states of pool {} add up to its total: {pool:?}", pool.name));
     }
     broken.extend(report.still_out.iter().map(|still_out| format!("check failed: {still_out}")));
     broken.extend(for_no_port(report));

@@ -1,4 +1,4 @@
-//! Packets on the full path: their heads, ready pairs and rules, as planned.
+//! Packets on the full path: their heads, ready packets and rules, as planned.
 
 use super::plan::PacketPlan;
 use super::report::FilterReport;
@@ -16,8 +16,8 @@ pub struct Hooks {
     pub heads: HeadCache,
     /// The rules of each worker, which are the same, and the counts of its statistics hook. Empty on the fast path.
     filters: Vec<(FilterControl, Arc<Protocols>)>,
-    /// Each worker's ready pairs, if there are any.
-    pub pairs: Vec<ReadyPackets>,
+    /// Each worker's ready packets, if there are any.
+    pub ready: Vec<ReadyPackets>,
 }
 
 /// Returns the bytes of memory for the heads of as many packets as there are frames, with the heads that lie in
@@ -42,7 +42,7 @@ impl Hooks {
             }
         };
         let heads = HeadCache::with(memory, &config).map_err(Failure::input)?;
-        Ok(Hooks { heads, filters: Vec::new(), pairs: Vec::new() })
+        Ok(Hooks { heads, filters: Vec::new(), ready: Vec::new() })
     }
 
     /// Puts one more forwarder, whose ports receive into `pool`, on the full path.
@@ -51,10 +51,10 @@ impl Hooks {
     /// [`Failure::Input`].
     pub fn set(&mut self, forwarder: &mut Forwarder, pool: &Pool, plan: &PacketPlan) -> Result<(), Failure> {
         let mut path = PacketPath::new(self.heads.clone());
-        if let Some(max) = plan.pairs {
-            let pairs = ReadyPackets::new(pool, &self.heads, max);
-            path = path.with_ready_packets(pairs.clone());
-            self.pairs.push(pairs);
+        if let Some(max) = plan.ready {
+            let ready = ReadyPackets::new(pool, &self.heads, max);
+            path = path.with_ready_packets(ready.clone());
+            self.ready.push(ready);
         }
         if let Some(rules) = &plan.rules {
             let (filter, control) = filter(rules.clone()).map_err(Failure::input)?;
@@ -70,8 +70,8 @@ impl Hooks {
         self.filters.iter().map(|(control, _)| control.clone()).collect()
     }
 
-    /// Returns the sum of all workers' ready pairs, if there are any. `max` is that of one worker.
-    pub fn pairs_stats(&self) -> Option<ReadyPacketsStats> {
+    /// Returns the sum of all workers' ready packets, if there are any. `max` is that of one worker.
+    pub fn ready_stats(&self) -> Option<ReadyPacketsStats> {
         let add = |mut all: ReadyPacketsStats, its: ReadyPacketsStats| {
             all.now += its.now;
             all.taken += its.taken;
@@ -81,7 +81,7 @@ impl Hooks {
             all.released += its.released;
             all
         };
-        self.pairs.iter().map(ReadyPackets::stats).reduce(add)
+        self.ready.iter().map(ReadyPackets::stats).reduce(add)
     }
 
     /// Returns the counts of the hooks so far, on the full path.

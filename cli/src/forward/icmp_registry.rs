@@ -11,9 +11,9 @@ use std::sync::Arc;
 pub fn icmp(registry: &mut Registry, setups: &[WorkerSetup]) {
     let counters: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     registry.section("icmp", move || {
-        let IcmpReport { originated, sent, silent } = IcmpReport::new(&counters);
+        let IcmpReport { originated, sent, suppressed } = IcmpReport::new(&counters);
         let record = Record::default().with("name", "icmp").with("originated", originated);
-        vec![record.with_all(sent).with_all(silent)]
+        vec![record.with_all(sent).with_all(suppressed)]
     });
     let controls: Vec<_> = setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect();
     let what = "sustained rate of each worker's ICMP errors";

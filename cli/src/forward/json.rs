@@ -31,7 +31,7 @@ struct Object<'a> {
     local_queue: Option<Counters<'a>>,
     mirror: Option<Counters<'a>>,
     filter: Option<Filter<'a>>,
-    ready_pairs: Option<Counters<'a>>,
+    ready_packets: Option<Counters<'a>>,
     sink: Option<Sink>,
     steer: Option<Steer<'a>>,
     workers: Vec<Worker>,
@@ -57,7 +57,7 @@ struct Generator {
 #[derive(Serialize)]
 struct Icmp<'a> {
     sent: Counters<'a>,
-    silent: Counters<'a>,
+    suppressed: Counters<'a>,
 }
 
 #[derive(Serialize)]
@@ -176,12 +176,12 @@ pub fn object(report: &Report) -> String {
         dropped: Counters((&report.dropped).into()),
         icmp: Icmp {
             sent: Counters((&report.icmp.sent).into()),
-            silent: Counters((&report.icmp.silent).into()),
+            suppressed: Counters((&report.icmp.suppressed).into()),
         },
         local_queue: report.local_queue.map(local_queue),
         mirror: report.mirror.map(mirror),
         filter: report.filter.as_ref().map(filter),
-        ready_pairs: report.pairs.map(pairs),
+        ready_packets: report.ready.map(ready_packets),
         sink: report.traveled.map(|traveled| {
             let netmem_traffic::Tally { received, corrupt, reordered, duplicates, late, missing } =
                 traveled.sink;
@@ -222,7 +222,7 @@ fn filter(filter: &FilterReport) -> Filter<'_> {
     Filter { unmatched: filter.unmatched, rules: rules.collect(), protocols }
 }
 
-fn pairs(stats: ReadyPacketsStats) -> Counters<'static> {
+fn ready_packets(stats: ReadyPacketsStats) -> Counters<'static> {
     let ReadyPacketsStats { now, max, taken, kept, missed, passed, released, .. } = stats;
     let counts = [
         ("now", now),
@@ -307,7 +307,7 @@ mod tests {
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"held\":4,\"passed\":0,",
-            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"local_queue\":null,\"mirror\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"suppressed\":{\"limited\":5}},\"local_queue\":null,\"mirror\":null,\"filter\":null,\"ready_packets\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
             "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"dropped\":8,\"held\":4,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"miscounted\":0,\"balanced\":true}]",

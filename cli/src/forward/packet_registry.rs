@@ -22,35 +22,35 @@ impl std::fmt::Display for TooMuch {
     }
 }
 
-/// The maximum number of frames in a local queue, and of ready pairs.
+/// The maximum number of frames in a local queue, and of ready packets.
 const MOST: usize = 1 << 20;
 /// The longest time limit: a week.
 const MILLISECONDS: u64 = 604_800_000;
 /// The value for no limit.
 const NO_LIMIT: &str = "none";
 
-/// Adds ready heads, ready pairs and the rules of a run with this many ports, as far as there are any.
+/// Adds ready heads, ready packets and the rules of a run with this many ports, as far as there are any.
 pub fn packets(registry: &mut Registry, hooks: &Hooks, ports: usize) {
     ready_heads(registry, &hooks.heads);
-    let (heads, pairs) = (hooks.heads.clone(), hooks.pairs.clone());
+    let (heads, ready) = (hooks.heads.clone(), hooks.ready.clone());
     registry.section("ready", move || {
         let mut records = vec![heads_record(&heads)];
         records.extend(
-            pairs.iter().enumerate().map(|(i, of)| pairs_record(&named("pairs", i, pairs.len()), of)),
+            ready.iter().enumerate().map(|(i, of)| ready_record(&named("packets", i, ready.len()), of)),
         );
         records
     });
     let heads = hooks.heads.clone();
     registry.section("slabs", move || vec![slab_record(&heads)]);
-    if let Some(first) = hooks.pairs.first() {
-        let (of, to) = (first.clone(), hooks.pairs.clone());
+    if let Some(first) = hooks.ready.first() {
+        let (of, to) = (first.clone(), hooks.ready.clone());
         let range =
-            (format!("0 to {MOST}"), "pairs", "how many each worker may have ready; any more are freed");
+            (format!("0 to {MOST}"), "packets", "how many each worker may have ready; any more are freed");
         registry.number(
-            "ready.pairs.max",
+            "ready.packets.max",
             range,
             move || of.max(),
-            move |max| within(max, MOST).map(|max| to.iter().for_each(|pairs| pairs.set_max(max))),
+            move |max| within(max, MOST).map(|max| to.iter().for_each(|ready| ready.set_max(max))),
         );
     }
     let controls = hooks.rules();
@@ -59,7 +59,7 @@ pub fn packets(registry: &mut Registry, hooks: &Hooks, ports: usize) {
     }
 }
 
-/// Returns `pairs` if there is one worker, else `pairs0`, `pairs1`, ….
+/// Returns `ready` if there is one worker, else `pairs0`, `pairs1`, ….
 fn named(what: &str, number: usize, workers: usize) -> String {
     if workers == 1 { what.to_owned() } else { format!("{what}{number}") }
 }
@@ -107,8 +107,8 @@ fn heads_record(heads: &HeadCache) -> Record {
     Record::default().with("name", "heads").with_all([("ready", stats.ready), ("waiting", stats.waiting)])
 }
 
-fn pairs_record(name: &str, pairs: &ReadyPackets) -> Record {
-    let stats = pairs.stats();
+fn ready_record(name: &str, ready: &ReadyPackets) -> Record {
+    let stats = ready.stats();
     Record::default().with("name", name).with_all([
         ("now", stats.now),
         ("max", stats.max),

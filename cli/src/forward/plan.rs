@@ -106,8 +106,8 @@ pub struct PacketPlan {
     pub rules: Option<Vec<Rule>>,
     /// Ready heads, or None for the default number.
     pub heads: Option<ReadyHeads>,
-    /// Maximum number of ready pairs, or None if heads are attached to received frames.
-    pub pairs: Option<usize>,
+    /// Maximum number of ready packets, or None if heads are attached to received frames.
+    pub ready: Option<usize>,
 }
 
 /// The source and destination of packets.
@@ -149,7 +149,7 @@ impl Plan {
 
     fn new(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Plan, Failure> {
         unfit::check_mode(args)?;
-        unfit::check_pairs(args)?;
+        unfit::check_ready_packets(args)?;
         unfit::check_guard(args)?;
         let (source, ports, ring, seconds) = if args.port.is_empty() {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
@@ -258,8 +258,8 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
         return refuse("--rule needs --path full: the fast path has no filter");
     }
     let rules = (args.path == PathArg::Full).then(|| args.rule.clone());
-    let wanted = rules.is_some() || args.ready_heads.is_some() || args.ready_pairs.is_some();
-    Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, pairs: args.ready_pairs }))
+    let wanted = rules.is_some() || args.ready_heads.is_some() || args.ready_packets.is_some();
+    Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, ready: args.ready_packets }))
 }
 
 /// Checks that the rules name ports that exist.

@@ -173,7 +173,7 @@ fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>)
 fn pool_record(pool: &Pool) -> Record {
     let Ledger { name, total, free, cached, ready, owned, posted, queued, returning, miscounted } =
         pool.ledger();
-    let places = [
+    let states = [
         ("limit", pool.frames() as u64),
         ("total", total),
         ("free", free),
@@ -187,7 +187,7 @@ fn pool_record(pool: &Pool) -> Record {
     ];
     // The counters are read one after another while frames move. So a term may be a count below 0 for a moment, which
     // wraps. It is shown as 0.
-    let places = places.map(|(place, frames)| (place, if frames > i64::MAX as u64 { 0 } else { frames }));
+    let states = states.map(|(state, frames)| (state, if frames > i64::MAX as u64 { 0 } else { frames }));
     let PoolStats { alloc, recycle, released, failed, map_failed, .. } = pool.stats();
     let counters = [
         ("alloc_fast", alloc.fast),
@@ -206,7 +206,7 @@ fn pool_record(pool: &Pool) -> Record {
         ("map_failed", map_failed),
         ("leaving_pages", pool.leaving_pages() as u64),
     ];
-    let record = Record::default().with("name", name).with_all(places);
+    let record = Record::default().with("name", name).with_all(states);
     record.with("inflight", pool.inflight()).with_all(counters)
 }
 

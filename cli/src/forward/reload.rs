@@ -214,7 +214,7 @@ fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 24] {
         (&["mode"], same.mode != new.mode),
         (&["martians", "source-routes"], same.allow != new.allow),
         (&["reverse-path"], same.reverse_path != new.reverse_path),
-        (&["path", "ready-heads", "ready-pairs"], same.packets != new.packets),
+        (&["path", "ready-heads", "ready-packets"], same.packets != new.packets),
         (
             &["local-queue", "local-queue-bytes", "local-queue-seconds", "local-queue-copybreak"],
             same.local_queue != new.local_queue,

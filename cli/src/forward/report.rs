@@ -44,8 +44,8 @@ pub struct Report {
     pub completed: u64,
     /// None on the fast path.
     pub filter: Option<FilterReport>,
-    /// None without ready pairs.
-    pub pairs: Option<ReadyPacketsStats>,
+    /// None without ready packets.
+    pub ready: Option<ReadyPacketsStats>,
     /// Every reason, including those without a drop.
     pub dropped: Vec<(&'static str, u64)>,
     /// The forwarders' time per packet; None before the first window was full.
@@ -72,7 +72,7 @@ pub struct IcmpReport {
     /// By message.
     pub sent: Vec<(&'static str, u64)>,
     /// Dropped packets about which an error could have been sent and was not, by reason.
-    pub silent: Vec<(&'static str, u64)>,
+    pub suppressed: Vec<(&'static str, u64)>,
 }
 
 impl IcmpReport {
@@ -81,12 +81,12 @@ impl IcmpReport {
         let of = |icmp: &IcmpCounters| IcmpReport {
             originated: icmp.originated(),
             sent: icmp.messages().map(|(message, count)| (message.name(), count)).collect(),
-            silent: icmp.suppressed().map(|(why, count)| (why.name(), count)).collect(),
+            suppressed: icmp.suppressed().map(|(why, count)| (why.name(), count)).collect(),
         };
         let add = |mut all: IcmpReport, its: IcmpReport| {
             all.originated += its.originated;
             all.sent.iter_mut().zip(its.sent).for_each(|(sum, (_, count))| sum.1 += count);
-            all.silent.iter_mut().zip(its.silent).for_each(|(sum, (_, count))| sum.1 += count);
+            all.suppressed.iter_mut().zip(its.suppressed).for_each(|(sum, (_, count))| sum.1 += count);
             all
         };
         counters.iter().map(|icmp| of(icmp)).reduce(add).unwrap_or_default()
@@ -390,7 +390,11 @@ pub fn sample() -> Report {
         network_core: None,
         traveled: Some(Traveled { sent: 100, refused: 3, sink, first_fault: None }),
         received: 100,
-        icmp: IcmpReport { originated: 3, sent: vec![("time_exceeded", 3)], silent: vec![("limited", 5)] },
+        icmp: IcmpReport {
+            originated: 3,
+            sent: vec![("time_exceeded", 3)],
+            suppressed: vec![("limited", 5)],
+        },
         transmitted: 93,
         held: 4,
         passed: 0,
@@ -398,7 +402,7 @@ pub fn sample() -> Report {
         mirror: None,
         completed: 93,
         filter: None,
-        pairs: None,
+        ready: None,
         dropped: vec![("no_route", 0), ("tx_full", 8)],
         windows,
         steer: None,

@@ -222,7 +222,7 @@ pub fn registry(registry: &mut Registry, tables: &FollowerTables) {
     let of = tables.clone();
     registry.table("neighbours", move |after| {
         let record = |neighbour: netmem_rtnetlink::NeighbourLine| {
-            let mac = neighbour.mac.map_or_else(|| "silent".to_owned(), |mac| mac.to_string());
+            let mac = neighbour.mac.map_or_else(|| "failed".to_owned(), |mac| mac.to_string());
             let name = neighbour.address.to_string();
             Record::default().with("name", name).with("dev", neighbour.dev).with("mac", mac)
         };

@@ -105,7 +105,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let beside = (network, retention, following, scraped.as_ref().map(|of| &of.cuts), &latest_status);
     let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
-    let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
+    let (filter, ready) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.ready_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
     let (ports, owners, pools) = close_ports(setups);
     drop(hooks);
@@ -127,7 +127,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
         mirror: ran.mirror,
         completed: sum(|meters| meters.completed.get()),
         filter,
-        pairs,
+        ready,
         dropped: dropped(&meters, steering.as_ref()),
         steer: steering.as_ref().zip(plan.steer.as_ref()).map(|(of, mesh)| SteerReport::new(of, mesh)),
         windows: Windows::quantiles_of_all(meters.iter().map(|meters| &meters.windows)),

@@ -255,7 +255,7 @@ fn retention_thread(
         return Ok(None);
     }
     let worker = memory.worker().map_err(Failure::input)?;
-    let places = (2 * plan.ring).max(QUEUE);
+    let slots = (2 * plan.ring).max(QUEUE);
     let limit = plan.local_queue.map(|config| {
         let limit = RetentionLimit::new(config.frames, config.time);
         limit.set_bytes(config.bytes.unwrap_or(usize::MAX));
@@ -275,7 +275,7 @@ fn retention_thread(
     };
     for setup in setups {
         if let Some(limit) = &limit {
-            let (local_queue, mut reader) = local_queue(places);
+            let (local_queue, mut reader) = local_queue(slots);
             times.into_iter().for_each(|times| reader.record(times));
             setup.forwarder.set_local_queue(local_queue);
             let retention = Retention::new(reader, Arc::clone(limit));
@@ -285,7 +285,7 @@ fn retention_thread(
             });
         }
         if let Some(most) = plan.mirror {
-            let (mirror, reader) = mirror(places);
+            let (mirror, reader) = mirror(slots);
             setup.forwarder.add_mirror(mirror);
             thread.mirrors.push(MirrorRetention::new(reader, most));
         }

@@ -124,7 +124,7 @@ fn packets(report: &Report) -> String {
     "packets\n".to_owned() + &lines.iter().map(line).collect::<String>()
 }
 
-/// Returns the counts of rules and statistics of the full path, and the ready pairs.
+/// Returns the counts of rules and statistics of the full path, and the ready packets.
 fn hooks(report: &Report) -> String {
     let mut text = String::new();
     if let Some(filter) = &report.filter {
@@ -136,9 +136,9 @@ fn hooks(report: &Report) -> String {
         text += &format!("  no rule  {} packets\n", thousands(filter.unmatched));
         text += &format!("  carried  {}\n", listed(filter.protocols.iter().copied()));
     }
-    if let Some(pairs) = report.pairs {
-        let counts = [("taken", pairs.taken), ("kept", pairs.kept), ("missed", pairs.missed)];
-        text += &format!("\nready pairs\n  at most {}: {}\n", pairs.max, listed(counts.into_iter()));
+    if let Some(ready) = report.ready {
+        let counts = [("taken", ready.taken), ("kept", ready.kept), ("missed", ready.missed)];
+        text += &format!("\nready pairs\n  at most {}: {}\n", ready.max, listed(counts.into_iter()));
     }
     text
 }
@@ -180,7 +180,7 @@ pub fn port_line(port: &PortReport) -> String {
 
 /// Returns the states of a pool's frames.
 pub fn pool_line(pool: &Ledger) -> String {
-    let places = [
+    let states = [
         ("free", pool.free),
         ("cached", pool.cached),
         ("ready", pool.ready),
@@ -191,7 +191,7 @@ pub fn pool_line(pool: &Ledger) -> String {
         ("miscounted", pool.miscounted),
     ];
     let verdict = if pool.balanced() { "balanced" } else { "NOT BALANCED" };
-    format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(places.into_iter()))
+    format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(states.into_iter()))
 }
 
 /// `rx 12, tx 12`: the counts that are not 0.

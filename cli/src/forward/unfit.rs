@@ -27,12 +27,12 @@ pub fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
     }
 }
 
-/// Rejects ready pairs if frames go to other workers: frames leave their heads behind for that.
-pub fn check_pairs(args: &ForwardArgs) -> Result<(), Failure> {
-    if args.packet_args.ready_pairs.is_some() && args.worker_args.share.steer.is_some() {
+/// Rejects ready packets if frames go to other workers: frames leave their heads behind for that.
+pub fn check_ready_packets(args: &ForwardArgs) -> Result<(), Failure> {
+    if args.packet_args.ready_packets.is_some() && args.worker_args.share.steer.is_some() {
         return refuse(
-            "--ready-pairs with --steer: frames travel to other workers without their heads, so that no pair would stay \
-             together; leave --ready-pairs out, or leave --steer out",
+            "--ready-packets with --steer: frames travel to other workers without their heads, so that no packet would stay \
+             together; leave --ready-packets out, or leave --steer out",
         );
     }
     Ok(())

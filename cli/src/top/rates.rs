@@ -1,6 +1,6 @@
 //! The changes between two snapshots, per second.
 
-use super::reading::{Holder, PLACES, Pool, Queue, Snapshot, Worker};
+use super::reading::{Holder, Pool, Queue, STATES, Snapshot, Worker};
 
 /// The growth of a counter in a second. None before there are two snapshots, or if a counter began again.
 pub type Rate = Option<f64>;
@@ -272,10 +272,10 @@ fn pools(new: &Snapshot) -> Vec<Pool> {
     if new.pools.len() < 2 {
         return new.pools.clone();
     }
-    let mut all = Pool { name: "all".to_owned(), total: 0, places: [0; PLACES.len()] };
+    let mut all = Pool { name: "all".to_owned(), total: 0, states: [0; STATES.len()] };
     for pool in &new.pools {
         all.total = all.total.saturating_add(pool.total);
-        for (sum, frames) in all.places.iter_mut().zip(pool.places) {
+        for (sum, frames) in all.states.iter_mut().zip(pool.states) {
             // A count below 0 wraps: the sum must not overflow.
             *sum = sum.saturating_add(frames);
         }
@@ -354,11 +354,11 @@ mod tests {
     #[test]
     fn a_count_below_0_of_one_pool_does_not_overflow_the_row_of_all() {
         let pool =
-            |owned, free| Pool { name: "rx".into(), total: 10, places: [free, 0, 0, owned, 0, 0, 0, 0] };
+            |owned, free| Pool { name: "rx".into(), total: 10, states: [free, 0, 0, owned, 0, 0, 0, 0] };
         let pools = vec![pool(u64::MAX - 3, 14), pool(9, 1)];
         let shown = Activity::new(None, &Snapshot { pools, ..Snapshot::default() }).pools;
-        assert_eq!((shown.len(), shown[0].total, shown[0].places[0]), (3, 20, 15));
-        assert_eq!(shown[0].places[3], u64::MAX);
+        assert_eq!((shown.len(), shown[0].total, shown[0].states[0]), (3, 20, 15));
+        assert_eq!(shown[0].states[3], u64::MAX);
     }
 
     /// Found by reasoning: `netmem top` panicked if the program at the control socket reported counts whose sum is too

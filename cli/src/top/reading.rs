@@ -5,7 +5,7 @@ use crate::stat::{LOST, Sections};
 use serde_json::Value;
 
 /// The states of a frame, by the ledger's names, each with its letter in a bar.
-pub const PLACES: [(&str, char); 8] = [
+pub const STATES: [(&str, char); 8] = [
     ("free", 'f'),
     ("cached", 'c'),
     ("ready", 'r'),
@@ -83,8 +83,8 @@ pub struct Worker {
 pub struct Pool {
     pub name: String,
     pub total: u64,
-    /// In the order of [`PLACES`].
-    pub places: [u64; PLACES.len()],
+    /// In the order of [`STATES`].
+    pub states: [u64; STATES.len()],
 }
 
 /// A holder of frames that are out.
@@ -100,9 +100,9 @@ impl Pool {
     /// Returns true if all states add up to the total and no frame is unaccounted for. This holds while no frame
     /// moves.
     pub fn is_balanced(&self) -> bool {
-        let (miscounted, places) = self.places.split_last().unwrap_or((&0, &[]));
+        let (miscounted, states) = self.states.split_last().unwrap_or((&0, &[]));
         // Wider than any sum of these: a count below 0, which wraps, makes the sum too large.
-        let known: u128 = places.iter().map(|&frames| u128::from(frames)).sum();
+        let known: u128 = states.iter().map(|&frames| u128::from(frames)).sum();
         *miscounted == 0 && known == u128::from(self.total)
     }
 }
@@ -194,7 +194,7 @@ fn pool(record: &Record) -> Pool {
     Pool {
         name: record.text("name").to_owned(),
         total: number(record, "total"),
-        places: PLACES.map(|(place, _)| number(record, place)),
+        states: STATES.map(|(state, _)| number(record, state)),
     }
 }
 
@@ -305,10 +305,10 @@ pub mod tests {
         assert_eq!((read.lost, counters.rx_drops()), (31, 31));
     }
 
-    /// Seen: `netmem top` panicked, because a count below 0 wraps and the sum of the places overflowed.
+    /// Seen: `netmem top` panicked, because a count below 0 wraps and the sum of the states overflowed.
     #[test]
-    fn a_pool_is_balanced_when_its_places_add_up_and_no_frame_is_miscounted() {
-        let pool = |places| Pool { name: "rx".into(), total: 10, places };
+    fn a_pool_is_balanced_when_its_states_add_up_and_no_frame_is_miscounted() {
+        let pool = |states| Pool { name: "rx".into(), total: 10, states };
         assert!(pool([1, 2, 3, 0, 4, 0, 0, 0]).is_balanced());
         assert!(!pool([1, 2, 3, 0, 3, 0, 0, 0]).is_balanced());
         assert!(!pool([1, 2, 3, 0, 4, 0, 0, 1]).is_balanced());

@@ -30,7 +30,7 @@ fn the_path_is_back_whenever_an_interface_is_made_again_in_generic_mode() {
 
 #[test]
 fn the_path_of_packets_with_heads_is_back_whenever_an_interface_is_made_again_under_workers_that_sleep() {
-    let options = ["--path=full", "--ready-pairs=50", "--idle=sleep"];
+    let options = ["--path=full", "--ready-packets=50", "--idle=sleep"];
     the_path_is_back(&options, take_away_and_make_again);
 }
 

@@ -9,17 +9,17 @@ use std::process::{Child, Stdio};
 
 #[test]
 fn hosts_reach_each_other_by_packets_without_ready_pools() {
-    hosts_reach_each_other(&["--path=full", "--ready-heads=0", "--ready-pairs=0"]);
+    hosts_reach_each_other(&["--path=full", "--ready-heads=0", "--ready-packets=0"]);
 }
 
 #[test]
 fn hosts_reach_each_other_by_packets_with_ready_heads_and_pairs() {
-    hosts_reach_each_other(&["--path=full", "--ready-heads=64/16/32", "--ready-pairs=50", "--rule=accept"]);
+    hosts_reach_each_other(&["--path=full", "--ready-heads=64/16/32", "--ready-packets=50", "--rule=accept"]);
 }
 
 #[test]
 fn hosts_reach_each_other_while_a_mirror_holds_clones_of_what_was_sent() {
-    let Some(summary) = hosts_reach_each_other(&["--mirror=500", "--ready-pairs=50"]) else { return };
+    let Some(summary) = hosts_reach_each_other(&["--mirror=500", "--ready-packets=50"]) else { return };
     assert_eq!(summary.number("mirror.kept"), 500);
 }
 
@@ -43,7 +43,7 @@ fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let rules =
         ["--rule=pass,proto=icmp,in=1", "--rule=drop,dst=10.77.2.0/24,dport=9000", "--local-queue=20"];
-    let forwarder = Forwarder::start(&bed, &[&["--path=full", "--ready-pairs=50"], &rules[..]].concat());
+    let forwarder = Forwarder::start(&bed, &[&["--path=full", "--ready-packets=50"], &rules[..]].concat());
     let flood = Flood::start(&bed);
     let summary = forwarder.interrupt();
     drop(flood);
@@ -61,7 +61,7 @@ fn tunables_are_changed_through_the_socket_while_a_mirror_holds_clones_in_mid_tr
     let socket = socket.to_str().expect("a path in UTF-8");
     let options = [
         "--path=full",
-        "--ready-pairs=50",
+        "--ready-packets=50",
         "--mirror=200",
         "--local-queue=50",
         "--rule=pass,proto=icmp,in=1",
@@ -70,7 +70,7 @@ fn tunables_are_changed_through_the_socket_while_a_mirror_holds_clones_in_mid_tr
     let flood = Flood::start(&bed);
     for max in ["0", "300", "7", "64"] {
         for (key, value) in [
-            ("ready.pairs.max", max),
+            ("ready.packets.max", max),
             ("ready.heads.size", "32"),
             ("pool.rx.cache", "64"),
             ("local_queue.packets", max),
@@ -86,7 +86,7 @@ fn tunables_are_changed_through_the_socket_while_a_mirror_holds_clones_in_mid_tr
     drop(flood);
     summary.assert_adds_up();
     assert!(summary.number("mirror.taken") > 0 && summary.number("passed") > 0);
-    assert_eq!(summary.number("ready_pairs.max"), 64);
+    assert_eq!(summary.number("ready_packets.max"), 64);
     bed.assert_nothing_left();
 }
 

@@ -31,7 +31,7 @@ fn two_workers_on_two_queues_account_for_every_packet_of_routed_flows_both_ways(
 
 #[test]
 fn two_workers_on_two_queues_account_for_every_packet_of_bridged_flows_both_ways_on_the_full_path() {
-    let options = ["--xdp-mode=native", "--path=full", "--ready-pairs=50"];
+    let options = ["--xdp-mode=native", "--path=full", "--ready-packets=50"];
     let Some(received) = flows_both_ways(Wiring::Bridged, &options) else { return };
     assert!(received.iter().all(|&received| received > 0), "both workers have work: {received:?}");
 }
@@ -76,7 +76,7 @@ fn one_worker_on_all_queues_of_each_interface_accounts_for_every_packet() {
 
 #[test]
 fn one_worker_that_sleeps_wakes_for_packets_of_any_of_its_queues() {
-    on_queues("all", 2, &["--xdp-mode=native", "--idle=sleep", "--path=full", "--ready-pairs=50"]);
+    on_queues("all", 2, &["--xdp-mode=native", "--idle=sleep", "--path=full", "--ready-packets=50"]);
 }
 
 #[test]

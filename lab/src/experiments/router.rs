@@ -10,7 +10,7 @@ use netmem::forward::{
     CrossConnect, Decide, DropAll, Forwarder, Free, LatencyQuantiles, PacketPath, PassAll, Reflect, Verdict,
 };
 use netmem::limits::BATCH_MAX;
-use netmem::packet::{HeadCache, HeadCacheConfig, Locking, PairList, PairStack, ReadyPackets, Reset};
+use netmem::packet::{HeadCache, HeadCacheConfig, Locking, ReadyList, ReadyPackets, ReadyStack, Reset};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
@@ -183,7 +183,7 @@ impl Router {
         self.forwarder.meters().latency.quantiles()
     }
 
-    /// Returns the ready pairs, if there are any.
+    /// Returns the ready packets, if there are any.
     pub(super) fn pairs(&self) -> Option<&ReadyPackets> {
         self.pairs.as_ref()
     }
@@ -287,7 +287,7 @@ impl FarSide {
     }
 }
 
-/// Makes the full path, with its ready pairs.
+/// Makes the full path, with its ready packets.
 pub(super) fn packet_path(
     memory: &Memory,
     pool: &Pool,
@@ -303,8 +303,8 @@ pub(super) fn packet_path(
         path = path.with_hooks(filter);
     }
     if let (Some(max), Some((locking, reset))) = (setup.pairs, setup.list) {
-        let list = PairList::new(PairStack::new(pool, &heads, max, reset), locking);
-        return Ok((path.with_pair_list(list), None));
+        let list = ReadyList::new(ReadyStack::new(pool, &heads, max, reset), locking);
+        return Ok((path.with_ready_list(list), None));
     }
     let pairs = setup.pairs.map(|max| ReadyPackets::new(pool, &heads, max));
     if let Some(pairs) = &pairs {

@@ -66,7 +66,7 @@ mod tests {
         let mut frames = dpdk.frames(63, 2_048, 0).unwrap();
         assert_eq!(frames.run(64, false, 640), 640);
         let mut packets = dpdk.packets(63, 2_048, 0).unwrap();
-        assert!(packets.keep(7));
+        assert!(packets.hold(7));
         assert_eq!(packets.out(), 7);
         assert_eq!(packets.run(57, 57), 57);
         packets.give_back();

@@ -70,7 +70,7 @@ fn every_packet_arrives_once_in_order_whatever_form_the_ready_heads_have() {
 }
 
 #[test]
-fn heads_and_frames_of_ready_pairs_stay_together_from_completion_to_the_next_fill() {
+fn heads_and_frames_of_ready_packets_stay_together_from_completion_to_the_next_fill() {
     for (max, free) in [(0, Free::Bulk), (50, Free::Bulk), (50, Free::Single), (1000, Free::Bulk)] {
         let mut rig = rig(2048, ip());
         let heads = HeadCache::new(&rig.memory).unwrap();
@@ -118,7 +118,7 @@ fn the_head_of_a_frame_that_a_port_drops_is_freed() {
 }
 
 #[test]
-fn the_number_of_ready_pairs_is_changed_under_traffic_also_below_what_there_is() {
+fn the_number_of_ready_packets_is_changed_under_traffic_also_below_what_there_is() {
     let mut rig = rig(1024, ip());
     let heads = HeadCache::new(&rig.memory).unwrap();
     let pairs = ReadyPackets::new(&rig.pool, &heads, 200);

@@ -14,7 +14,7 @@ use crate::pool::{Batch, Pool};
 use crate::port::Port;
 use crate::sync::Worker;
 
-/// Heads, and optionally ready pairs above them.
+/// Heads, and optionally ready packets above them.
 #[derive(Debug)]
 pub(super) struct Buffers {
     pub(super) heads: HeadCache,

@@ -1,7 +1,7 @@
-//! The place of ready pairs: with each worker, or, for comparison, on one list for all.
+//! The place of ready packets: with each worker, or, for comparison, on one list for all.
 
 #[cfg(feature = "comparisons")]
-use crate::packet::PairList;
+use crate::packet::ReadyList;
 use crate::packet::{Packet, Packets, ReadyPackets};
 use crate::sync::Worker;
 
@@ -12,7 +12,7 @@ pub(super) enum Ready {
     Workers(ReadyPackets),
     /// One list under a lock.
     #[cfg(feature = "comparisons")]
-    List(PairList),
+    List(ReadyList),
 }
 
 impl Ready {

@@ -1,6 +1,6 @@
 //! Tests of what is visible of an earlier use of a packet's bytes.
 
-use crate::packet::{External, HeadCache, Packets, PairStack, ReadyPackets, Reset};
+use crate::packet::{External, HeadCache, Packets, ReadyPackets, ReadyStack, Reset};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
@@ -67,7 +67,7 @@ fn a_copy_of_memory_that_became_shorter_shows_no_old_byte() {
 }
 
 #[test]
-fn ready_pairs_of_a_pool_that_clears_show_no_old_byte() {
+fn ready_packets_of_a_pool_that_clears_show_no_old_byte() {
     let (_memory, mut w, pool, heads) = ground(true);
     let pairs = ReadyPackets::new(&pool, &heads, 16);
     let mut bulk = Packets::new();
@@ -82,7 +82,7 @@ fn ready_pairs_of_a_pool_that_clears_show_no_old_byte() {
         pairs.free_bulk(&mut w, &mut bulk);
     }
     for reset in [Reset::AtPut, Reset::AtGet] {
-        let mut stack = PairStack::new(&pool, &heads, 16, reset);
+        let mut stack = ReadyStack::new(&pool, &heads, 16, reset);
         for round in 0..4 {
             let mut packet = stack.get(&mut w).unwrap();
             assert!(packet.put(1500).unwrap().iter().all(|byte| *byte == 0), "{reset:?}, round {round}");

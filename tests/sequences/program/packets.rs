@@ -9,7 +9,7 @@ use super::value::{Register, Value};
 use super::view::View;
 use netmem::packet::{
     CopyBreak, External, HeadCache, HeadCacheConfig, HeadCacheMode, InFlightHeads, Packet, Packets,
-    PairStack, ReadyPackets, Reset,
+    ReadyPackets, ReadyStack, Reset,
 };
 use netmem::pool::Batch;
 use netmem::ring::{Receiver, Sender, ring};
@@ -79,7 +79,7 @@ pub struct AllPackets {
     ring: (Sender<Packet>, Receiver<Packet>),
     /// The packets in the ring.
     inside: Vec<Vec<View>>,
-    stack: PairStack,
+    stack: ReadyStack,
     pairs: ReadyPackets,
     copy_break: CopyBreak,
     heads: [HeadCache; 2],
@@ -102,7 +102,7 @@ impl AllPackets {
             held: Vec::new(),
             ring: ring(4),
             inside: Vec::new(),
-            stack: PairStack::new(&frames.pools[1], &heads[0], 4, reset),
+            stack: ReadyStack::new(&frames.pools[1], &heads[0], 4, reset),
             pairs: ReadyPackets::new(&frames.pools[0], &heads[0], 4),
             copy_break: CopyBreak::new(&sizes),
             heads,

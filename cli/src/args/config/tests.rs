@@ -139,8 +139,9 @@ fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
 
 #[test]
 fn a_conflict_of_options_is_reported_at_the_first_of_them_in_the_file() {
-    let places =
-        Places([("mode", 3), ("local-queue", 5), ("route", 7)].map(|(key, at)| (key.to_owned(), at)).into());
+    let key_lines = KeyLines(
+        [("mode", 3), ("local-queue", 5), ("route", 7)].map(|(key, at)| (key.to_owned(), at)).into(),
+    );
     for (line, said) in [
         ("--mode ip without a --route", "FILE:3: --mode ip without a --route"),
         ("--martians is for --mode ip", "FILE:3: --martians is for --mode ip"),
@@ -151,11 +152,11 @@ fn a_conflict_of_options_is_reported_at_the_first_of_them_in_the_file() {
         ("there is no mode", "there is no mode (each key of FILE counts as an option)"),
         ("--steer needs --workers", "--steer needs --workers (each key of FILE counts as an option)"),
     ] {
-        let placed = places.place(Path::new("FILE"), Failure::Input(line.to_owned()));
-        assert_eq!(placed, Failure::Input(said.to_owned()));
+        let located = key_lines.locate(Path::new("FILE"), Failure::Input(line.to_owned()));
+        assert_eq!(located, Failure::Input(said.to_owned()));
     }
     let other = || Failure::run("died");
-    assert_eq!(places.place(Path::new("FILE"), other()), other());
+    assert_eq!(key_lines.locate(Path::new("FILE"), other()), other());
 }
 
 #[test]

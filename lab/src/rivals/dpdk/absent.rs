@@ -113,7 +113,7 @@ impl Packets {
         match *self {}
     }
 
-    pub fn keep(&mut self, _: usize) -> bool {
+    pub fn hold(&mut self, _: usize) -> bool {
         match *self {}
     }
 

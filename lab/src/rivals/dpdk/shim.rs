@@ -294,8 +294,8 @@ impl Packets {
         Ok((sending, PacketReceiving { ring, _pool: Arc::clone(&self.pool) }))
     }
 
-    /// Frees the kept packets, then takes and keeps `count` packets. Returns false if there are not as many.
-    pub fn keep(&mut self, count: usize) -> bool {
+    /// Frees the held packets, then takes and holds `count` packets. Returns false if there are not as many.
+    pub fn hold(&mut self, count: usize) -> bool {
         self.give_back();
         let mut held = places(count);
         // SAFETY: the thread is ready if `ready` returns true, the pool lives, and `held` has `count` slots.
@@ -308,7 +308,7 @@ impl Packets {
         taken
     }
 
-    /// Takes and keeps as many packets as are needed for this: single packets then leave and enter a slot of this
+    /// Takes and holds as many packets as are needed for this: single packets then leave and enter a slot of this
     /// thread's cache that lies a multiple of 4 KiB from the cache's counter. Returns false if there is no such slot.
     pub fn alias(&mut self) -> bool {
         // One packet that is allocated and freed fills the cache.
@@ -317,7 +317,7 @@ impl Packets {
         }
         // SAFETY: the thread is ready, or no packet would have been allocated. The pool lives.
         let above = unsafe { rival_dpdk_packets_above_alias(self.pool.0.as_ptr()) };
-        above > 0 && self.keep(above as usize)
+        above > 0 && self.hold(above as usize)
     }
 
     /// Frees the kept packets.

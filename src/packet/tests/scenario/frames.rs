@@ -207,7 +207,7 @@ impl Scene {
         let mut held: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut self.other)).collect();
         held.extend(std::iter::from_fn(|| pool.alloc(&mut self.w)));
         let ledger = pool.ledger();
-        let had = ledger.free + ledger.cached + ledger.returning + self.pairs.now() as u64;
+        let had = ledger.free + ledger.cached + ledger.returning + self.ready.now() as u64;
         assert_eq!((had, ledger.ready), (0, self.stack.now() as u64), "{ledger:?}");
         assert_eq!(pool.failed(), failed + 2);
         assert!(pool.bookkeeping_bytes() > pool.frames() * size_of::<u32>());
@@ -221,7 +221,7 @@ impl Scene {
 
     /// Changes the settings that may be changed while frames are out. `more` says whether they grow or shrink.
     pub(super) fn tune(&mut self, more: bool) {
-        let Scene { pool, heads, pairs, stack, copy_break, w, other, .. } = self;
+        let Scene { pool, heads, ready, stack, copy_break, w, other, .. } = self;
         let held = pool.alloc(w);
         // Away and back: the owner is present, so that no worker can adopt the pool.
         assert!(pool.hand_over(w, other) && !pool.adopt(w) && pool.hand_over(other, w));
@@ -242,9 +242,9 @@ impl Scene {
             heads.set(tunable, value).unwrap();
             assert_eq!(heads.get(tunable), Ok(value));
         }
-        pairs.set_max(if more { 9 } else { 2 });
+        ready.set_max(if more { 9 } else { 2 });
         stack.set_max(w, if more { 9 } else { 2 });
-        assert_eq!(pairs.max(), stack.max());
+        assert_eq!(ready.max(), stack.max());
         copy_break.set_bound(copy_break.bound() / 2);
         held.into_iter().for_each(|frame| frame.free(w));
     }

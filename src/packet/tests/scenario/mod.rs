@@ -6,9 +6,9 @@
 mod end;
 mod frames;
 mod packets;
-mod pairs;
+mod ready;
 
-use crate::packet::{CopyBreak, HeadCache, HeadCacheConfig, HeadCacheMode, PairStack, ReadyPackets, Reset};
+use crate::packet::{CopyBreak, HeadCache, HeadCacheConfig, HeadCacheMode, ReadyPackets, ReadyStack, Reset};
 use crate::page::{Lists, Memory, MemoryConfig};
 use crate::pool::{DmaMap, Fragments, Frame, Pool, PoolConfig, Shrinker};
 use crate::rounds::stride;
@@ -25,8 +25,8 @@ const CAPACITY: usize = 64;
 /// The test's objects, for a worker that owns the pool and another one.
 struct Scene {
     pieces: Fragments,
-    pairs: ReadyPackets,
-    stack: PairStack,
+    ready: ReadyPackets,
+    stack: ReadyStack,
     keeper: Arc<Keeper>,
     copy_break: CopyBreak,
     sizes: SizeClasses,
@@ -89,8 +89,8 @@ impl Scene {
         pool.add_shrinker(Arc::<Keeper>::downgrade(&keeper));
         Scene {
             pieces: Fragments::new(&pool),
-            pairs: ReadyPackets::new(&pool, &heads, 6),
-            stack: PairStack::new(&pool, &heads, 6, reset),
+            ready: ReadyPackets::new(&pool, &heads, 6),
+            stack: ReadyStack::new(&pool, &heads, 6, reset),
             keeper,
             copy_break: CopyBreak::new(&sizes),
             sizes,
@@ -117,7 +117,7 @@ impl Scene {
                 Scene::kinds,
                 Scene::bulk,
                 Scene::flight,
-                Scene::pairs,
+                Scene::ready,
                 Scene::stack,
                 Scene::exhaustion,
             ];

@@ -1,4 +1,4 @@
-//! Ready pairs: packets whose head and frame stay together from one use to the next.
+//! Ready packets: packets whose head and frame stay together from one use to the next.
 //!
 //! This is [rizzo02-mbuf]'s pool: a transmitted buffer that is a single mbuf with a private writable cluster is kept as
 //! a pair. The receive side takes it instead of allocating both. A pair is reset to its first state when it is put, so
@@ -10,7 +10,7 @@
 //!                     └──► Pool::alloc + HeadCache::attach, HeadCache::free
 //! ```
 //! The frames count as `ready` in their pool's ledger. The pool asks for them before one of its allocations fails, and
-//! takes them all when it closes. So pairs never starve the pool. `PairStack` is the form of the source: one stack
+//! takes them all when it closes. So pairs never starve the pool. `ReadyStack` is the form of the source: one stack
 //! under the caller's own lock.
 
 #[cfg(feature = "comparisons")]
@@ -27,9 +27,9 @@ use super::packets::Packets;
 use crate::pool::{Batch, Frame, Pool, Renewal, Shrinker};
 use crate::sync::{Leave, Worker};
 #[cfg(feature = "comparisons")]
-pub use list::{Locking, PairList};
+pub use list::{Locking, ReadyList};
 #[cfg(feature = "comparisons")]
-pub use stack::{PairStack, Reset};
+pub use stack::{ReadyStack, Reset};
 use stacks::Stacks;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
@@ -54,7 +54,7 @@ pub struct ReadyPacketsStats {
     pub released: u64,
 }
 
-/// Ready pairs of one pool's frames and heads, by worker.
+/// Ready packets of one pool's frames and heads, by worker.
 ///
 /// Clone the handle freely. When the last handle is dropped, the pairs are given back.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ impl ReadyPackets {
         ReadyPackets { shared }
     }
 
-    /// Allocates an empty packet: a ready pair, or a frame of the pool with a head. Returns None if there is no frame
+    /// Allocates an empty packet: a ready packet, or a frame of the pool with a head. Returns None if there is no frame
     /// or no memory for a head.
     ///
     /// # Cost

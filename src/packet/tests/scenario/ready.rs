@@ -1,39 +1,39 @@
-//! Chapters about ready pairs: by worker, and in one stack.
+//! Chapters about ready packets: by worker, and in one stack.
 
 use super::Scene;
 use crate::packet::Packets;
 
 impl Scene {
-    pub(super) fn pairs(&mut self) {
-        let Scene { pairs, w, other, .. } = self;
+    pub(super) fn ready(&mut self) {
+        let Scene { ready, w, other, .. } = self;
         let mut packets = Packets::new();
-        let one = pairs.get(w);
+        let one = ready.get(w);
         let got = usize::from(one.is_some())
-            + pairs.get_burst(w, &mut packets, 8)
-            + pairs.get_burst(other, &mut packets, 3);
+            + ready.get_burst(w, &mut packets, 8)
+            + ready.get_burst(other, &mut packets, 3);
         packets.iter_mut().for_each(|packet| packet.put_slice(b"used").unwrap());
-        packets.pop().into_iter().for_each(|packet| pairs.free(other, packet));
-        pairs.free_bulk(w, &mut packets);
-        one.into_iter().for_each(|packet| pairs.free(w, packet));
-        let stats = pairs.stats();
-        assert_eq!((stats.now, stats.kept - stats.taken - stats.released), (pairs.now() as u64, stats.now));
-        assert_eq!(pairs.get_burst(w, &mut packets, 2), packets.len());
-        assert!(packets.iter().all(|packet| packet.is_empty()), "a ready pair is as if just made");
+        packets.pop().into_iter().for_each(|packet| ready.free(other, packet));
+        ready.free_bulk(w, &mut packets);
+        one.into_iter().for_each(|packet| ready.free(w, packet));
+        let stats = ready.stats();
+        assert_eq!((stats.now, stats.kept - stats.taken - stats.released), (ready.now() as u64, stats.now));
+        assert_eq!(ready.get_burst(w, &mut packets, 2), packets.len());
+        assert!(packets.iter().all(|packet| packet.is_empty()), "a ready packet is as if just made");
         // Not to be kept: a packet with a second holder.
         let second = packets.pop().and_then(|mut packet| {
             packet.put_slice(b"shared").unwrap();
             let second = self.heads.share(w, &mut packet);
-            pairs.free(w, packet);
+            ready.free(w, packet);
             second
         });
-        pairs.free_bulk(other, &mut packets);
-        second.into_iter().for_each(|packet| pairs.free(other, packet));
-        let now = pairs.now();
-        assert_eq!((pairs.drain(other), pairs.now()), (now, 0));
+        ready.free_bulk(other, &mut packets);
+        second.into_iter().for_each(|packet| ready.free(other, packet));
+        let now = ready.now();
+        assert_eq!((ready.drain(other), ready.now()), (now, 0));
         self.refused += 12 - got;
-        // Some pairs stay ready for the chapters to come.
-        pairs.get_burst(w, &mut packets, 4);
-        pairs.free_bulk(w, &mut packets);
+        // Some ready stay ready for the chapters to come.
+        ready.get_burst(w, &mut packets, 4);
+        ready.free_bulk(w, &mut packets);
     }
 
     pub(super) fn stack(&mut self) {
@@ -47,7 +47,7 @@ impl Scene {
         // While the pool traces, each packet passes it.
         assert_eq!(stack.now(), if self.pool.is_traced() { 0 } else { got.min(stack.max()) });
         let again = stack.get(other);
-        assert!(again.as_ref().is_none_or(|packet| packet.is_empty()), "a ready pair is as if just made");
+        assert!(again.as_ref().is_none_or(|packet| packet.is_empty()), "a ready packet is as if just made");
         again.into_iter().for_each(|packet| stack.free(w, packet));
         let stats = stack.stats();
         assert_eq!(stats.kept - stats.taken - stats.released, stats.now);

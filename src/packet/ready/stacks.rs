@@ -1,4 +1,4 @@
-//! HOT: a worker's stack of ready pairs, of at most `max`.
+//! HOT: a worker's stack of ready packets, of at most `max`.
 
 use crate::stats::{Count, Tally};
 use crate::sync::{PerWorker, Roster, Worker, move_last, move_while, put_newest, take_newest};

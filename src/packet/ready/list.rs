@@ -3,7 +3,7 @@
 //! Packets are made and freed without the lock, since that may run code of the caller: the `on_release` of an
 //! [`External`](crate::packet::External), shrinkers, callbacks of pages. That code may use the list.
 
-use super::{PairStack, ReadyPacketsStats, free_all};
+use super::{ReadyPacketsStats, ReadyStack, free_all};
 use crate::packet::heads::HeadCache;
 use crate::packet::packet::Packet;
 use crate::packet::packets::Packets;
@@ -12,7 +12,7 @@ use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Steps, Worker};
 use std::sync::Arc;
 
-/// When the lock of a [`PairList`] is taken.
+/// When the lock of a [`ReadyList`] is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locking {
     /// Once for all pairs of a bulk, as by a caller that holds it for its work on a ring: the source's driver, under
@@ -22,24 +22,24 @@ pub enum Locking {
     Each,
 }
 
-/// A [`PairStack`] that is shared, for comparison with [`ReadyPackets`](super::ReadyPackets), which needs no lock.
+/// A [`ReadyStack`] that is shared, for comparison with [`ReadyPackets`](super::ReadyPackets), which needs no lock.
 ///
 /// Clone the handle freely. When the last handle is dropped, the pairs are given back.
 #[derive(Debug, Clone)]
-pub struct PairList {
-    stack: Arc<Mutex<PairStack>>,
+pub struct ReadyList {
+    stack: Arc<Mutex<ReadyStack>>,
     locking: Locking,
     /// The pool and the heads of the stack, at hand without its lock.
     pool: Pool,
     heads: HeadCache,
 }
 
-impl PairList {
+impl ReadyList {
     /// Wraps the pairs of `stack`. `locking` says when its lock is taken.
     #[cold]
-    pub fn new(stack: PairStack, locking: Locking) -> PairList {
+    pub fn new(stack: ReadyStack, locking: Locking) -> ReadyList {
         let (pool, heads) = (stack.pool.clone(), stack.heads.clone());
-        PairList { stack: Arc::new(Mutex::new(stack)), locking, pool, heads }
+        ReadyList { stack: Arc::new(Mutex::new(stack)), locking, pool, heads }
     }
 
     /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
@@ -73,7 +73,7 @@ impl PairList {
         pair.or_else(|| self.heads.alloc(w, &self.pool))
     }
 
-    /// Frees packets as [`PairStack::free`] does. `packets` is empty afterwards.
+    /// Frees packets as [`ReadyStack::free`] does. `packets` is empty afterwards.
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         match self.locking {

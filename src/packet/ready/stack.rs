@@ -83,13 +83,13 @@ impl Shrinker for Gauge {
     }
 }
 
-/// One stack of ready pairs, for callers that share a lock of their own. [`ReadyPackets`](super::ReadyPackets) keeps
+/// One stack of ready packets, for callers that share a lock of their own. [`ReadyPackets`](super::ReadyPackets) keeps
 /// pairs by worker.
 ///
 /// Nobody can take the pairs without the lock. So when the pool's frames run out, at most `max` pairs stay here until
-/// the lock is next taken, by [`PairStack::get`], [`PairStack::free`] or [`PairStack::drain`].
+/// the lock is next taken, by [`ReadyStack::get`], [`ReadyStack::free`] or [`ReadyStack::drain`].
 #[derive(Debug)]
-pub struct PairStack {
+pub struct ReadyStack {
     /// Newest last, at most `max`.
     pairs: Vec<Packet>,
     max: usize,
@@ -104,18 +104,18 @@ pub struct PairStack {
     pub(super) heads: HeadCache,
 }
 
-impl PairStack {
+impl ReadyStack {
     /// Makes a stack for pairs of frames of `pool` and heads of `heads`, at most `max`; 0 keeps none. Room is made for
     /// at most the maximum number of frames of the pool.
     #[cold]
-    pub fn new(pool: &Pool, heads: &HeadCache, max: usize, reset: Reset) -> PairStack {
+    pub fn new(pool: &Pool, heads: &HeadCache, max: usize, reset: Reset) -> ReadyStack {
         let room = max.min(pool.capacity());
         let frames = numbers(room);
         let gauge = Arc::new(Gauge::new(&frames));
         let shrinker: Weak<Gauge> = Arc::downgrade(&gauge);
         pool.add_shrinker(shrinker);
         let (pool, heads) = (pool.clone(), heads.clone());
-        PairStack {
+        ReadyStack {
             pairs: Vec::with_capacity(room),
             max,
             closed: false,
@@ -128,7 +128,7 @@ impl PairStack {
         }
     }
 
-    /// Allocates an empty packet: a ready pair, or a frame of the pool with a head. Returns None if there is no frame
+    /// Allocates an empty packet: a ready packet, or a frame of the pool with a head. Returns None if there is no frame
     /// or no memory for a head.
     pub fn get(&mut self, w: &mut Worker) -> Option<Packet> {
         self.give_what_is_wanted(w);
@@ -215,7 +215,7 @@ impl PairStack {
 
 // The steps of `get` and `free` that run no code of the caller, for use under a lock of this library. The packets that
 // come out are freed after the lock, and missing ones are made after it.
-impl PairStack {
+impl ReadyStack {
     /// Takes out the pairs that the pool wants back. This comes before the other steps.
     #[inline]
     pub(super) fn wanted(&mut self) -> Vec<Packet> {
@@ -225,7 +225,7 @@ impl PairStack {
         }
     }
 
-    /// Takes a ready pair. If there is none, the caller makes a packet.
+    /// Takes a ready packet. If there is none, the caller makes a packet.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Packet> {
         let Some(mut packet) = self.pairs.pop() else {

@@ -3,7 +3,7 @@
 
 mod leaving;
 
-use super::{Locking, PairList, PairStack, ReadyPackets, ReadyPacketsStats, Reset};
+use super::{Locking, ReadyList, ReadyPackets, ReadyPacketsStats, ReadyStack, Reset};
 use crate::packet::{External, HeadCache, Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Place, Pool, PoolConfig, Shrinker};
@@ -57,7 +57,7 @@ fn use_up(packet: &mut Packet) {
 }
 
 #[test]
-fn a_pool_that_traces_finds_ready_pairs_of_all_workers_in_a_ready_pool() {
+fn a_pool_that_traces_finds_ready_packets_of_all_workers_in_a_ready_pool() {
     let Bench { workers: [mut w, mut other], pool, heads, .. } = bench(16);
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     for w in [&mut w, &mut other] {
@@ -74,12 +74,12 @@ fn a_pool_that_traces_finds_ready_pairs_of_all_workers_in_a_ready_pool() {
     assert_eq!((pool.holders().len(), pairs.now()), (1, 3), "each use has its own call site");
 }
 
-/// Seen: a packet from a ready pair had the call site and the age of the pair's earlier use.
+/// Seen: a packet from a ready packet had the call site and the age of the pair's earlier use.
 #[test]
 fn while_a_pool_traces_a_packet_has_the_call_site_of_its_own_use() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
-    let mut stack = PairStack::new(&pool, &heads, 4, Reset::AtGet);
+    let mut stack = ReadyStack::new(&pool, &heads, 4, Reset::AtGet);
     let early = stack.get(&mut w).unwrap();
     stack.free(&mut w, early);
     pool.trace(true);
@@ -268,7 +268,7 @@ fn a_pool_that_closes_gets_the_pairs_back_and_no_more_are_kept() {
 fn a_stack_under_a_lock_keeps_pairs_in_either_way_of_beginning_again() {
     for reset in [Reset::AtPut, Reset::AtGet] {
         let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(64);
-        let stack = std::sync::Mutex::new(PairStack::new(&pool, &heads, 50, reset));
+        let stack = std::sync::Mutex::new(ReadyStack::new(&pool, &heads, 50, reset));
         let mut packet = stack.lock().unwrap().get(&mut a).unwrap();
         let start = packet.headroom();
         use_up(&mut packet);
@@ -296,7 +296,7 @@ fn a_stack_under_a_lock_keeps_pairs_in_either_way_of_beginning_again() {
 fn one_list_gives_and_keeps_the_same_pairs_whoever_takes_its_lock() {
     for locking in [Locking::Caller, Locking::Each] {
         let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(64);
-        let list = PairList::new(PairStack::new(&pool, &heads, 20, Reset::AtPut), locking);
+        let list = ReadyList::new(ReadyStack::new(&pool, &heads, 20, Reset::AtPut), locking);
         let mut packets = Packets::new();
         assert_eq!((list.get_burst(&mut a, &mut packets, 32), packets.len()), (32, 32));
         list.free_bulk(&mut b, &mut packets);
@@ -326,7 +326,7 @@ fn memory_of_others_that_a_list_gives_back_may_use_the_list() {
         for in_bulk in [false, true] {
             let stats = seen_inside(move |sender| {
                 let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
-                let list = PairList::new(PairStack::new(&pool, &heads, 4, Reset::AtPut), locking);
+                let list = ReadyList::new(ReadyStack::new(&pool, &heads, 4, Reset::AtPut), locking);
                 let inside = list.clone();
                 let external = External::new(vec![1_u8], move |_| _ = sender.send(inside.stats()));
                 let external = heads.attach_external(&mut w, external).unwrap();
@@ -349,7 +349,7 @@ fn memory_of_others_that_a_list_gives_back_may_use_the_list() {
 
 /// It has nothing to give when frames run out, and looks at a list.
 struct Looks {
-    list: PairList,
+    list: ReadyList,
     sender: Sender<ReadyPacketsStats>,
 }
 
@@ -374,7 +374,7 @@ fn a_shrinker_that_is_called_because_a_list_has_no_pair_may_use_the_list() {
     for locking in [Locking::Caller, Locking::Each] {
         let stats = seen_inside(move |sender| {
             let Bench { workers: [mut w, _], pool, heads, .. } = bench(4);
-            let list = PairList::new(PairStack::new(&pool, &heads, 4, Reset::AtPut), locking);
+            let list = ReadyList::new(ReadyStack::new(&pool, &heads, 4, Reset::AtPut), locking);
             let looks = Arc::new(Looks { list: list.clone(), sender });
             let shrinker: Weak<Looks> = Arc::downgrade(&looks);
             pool.add_shrinker(shrinker);
@@ -390,7 +390,7 @@ fn a_shrinker_that_is_called_because_a_list_has_no_pair_may_use_the_list() {
 #[test]
 fn a_stack_gives_its_pairs_back_with_the_next_call_after_frames_ran_out_or_the_pool_closed() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
-    let mut stack = PairStack::new(&pool, &heads, 50, Reset::AtPut);
+    let mut stack = ReadyStack::new(&pool, &heads, 50, Reset::AtPut);
     let packets: Vec<_> = (0..10).map(|_| stack.get(&mut w).unwrap()).collect();
     packets.into_iter().for_each(|packet| stack.free(&mut w, packet));
     let mut frames = Batch::new();
@@ -442,7 +442,7 @@ fn closed_and_its_successor<T>(
 }
 
 #[test]
-fn ready_pairs_of_a_closed_pool_keep_no_frame_of_its_successor() {
+fn ready_packets_of_a_closed_pool_keep_no_frame_of_its_successor() {
     let mut bench = bench(16);
     let (closed, (), successor, packet) = closed_and_its_successor(&mut bench, |_, _| ());
     let w = &mut bench.workers[0];
@@ -459,10 +459,10 @@ fn ready_pairs_of_a_closed_pool_keep_no_frame_of_its_successor() {
 #[test]
 fn a_stack_of_a_closed_pool_keeps_nothing_whatever_its_max_is() {
     let mut bench = bench(16);
-    let stack = |pool: &Pool, heads: &HeadCache| PairStack::new(pool, heads, 50, Reset::AtPut);
+    let stack = |pool: &Pool, heads: &HeadCache| ReadyStack::new(pool, heads, 50, Reset::AtPut);
     let (closed, before, successor, packet) = closed_and_its_successor(&mut bench, stack);
     let w = &mut bench.workers[0];
-    let after = PairStack::new(&closed, &bench.heads, 50, Reset::AtGet);
+    let after = ReadyStack::new(&closed, &bench.heads, 50, Reset::AtGet);
     let mut packet = Some(packet);
     for mut stack in [before, after] {
         stack.free(w, packet.take().unwrap());
