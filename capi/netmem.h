@@ -336,7 +336,7 @@ typedef struct {
 typedef struct {
     /* The call site as "program+0x1234 (function+0x56)", a string that ends with a 0 byte. Empty if it is
      * not known. */
-    char place[120];
+    char site[120];
     /* Number of objects. */
     uint64_t objects;
     /* 0 in this version. */

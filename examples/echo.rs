@@ -15,11 +15,11 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// Turns a datagram to port 7 round, which changes no checksum. Returns None, with nothing changed, for every other
 /// frame, and for what no host must answer: a datagram to a group, or from port 7, since two such services would answer
 /// each other without end.
-fn turn_round(frame: &mut [u8]) -> Option<()> {
+fn swap_endpoints(frame: &mut [u8]) -> Option<()> {
     let (link, packet) = Ethernet::parse_mut(frame).ok()?;
     let (header, datagram) = Ipv4::parse(packet).ok().filter(|_| link.ethertype() == ethernet::IPV4)?;
     let is_whole = header.protocol() == ipv4::UDP && !header.is_fragment();
-    let is_to_group = link.dst.is_group() || header.dst().is_multicast() || header.dst().is_broadcast();
+    let is_to_group = link.dst.is_multicast() || header.dst().is_multicast() || header.dst().is_broadcast();
     let start = header.header_len();
     let is_request = |udp: &Udp| udp.dst_port() == 7 && udp.src_port() != 7;
     Udp::parse(datagram).filter(|(udp, _)| is_whole && !is_to_group && is_request(udp))?;
@@ -36,7 +36,7 @@ fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -
     if frames.is_empty() {
         dropped = port.rx(w, frames);
         let mut is_echo = [false; BATCH_MAX];
-        frames.each_data_mut(4, |i, data| is_echo[i] = turn_round(data).is_some());
+        frames.each_data_mut(4, |i, data| is_echo[i] = swap_endpoints(data).is_some());
         let mut verdicts = is_echo.into_iter();
         frames.retain(w, |_| verdicts.next() == Some(true));
         dropped -= frames.len();

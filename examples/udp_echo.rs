@@ -59,8 +59,9 @@ fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -
         moved += port.rx(w, frames);
         let mut is_echo = [false; BATCH_MAX];
         // One from the service's own port is not answered: two echo services would answer each other without end.
-        let turn =
-            |data: &mut [u8]| Datagram::turn_round(data).is_ok_and(|was| was.src.port() != was.dst.port());
+        let turn = |data: &mut [u8]| {
+            Datagram::swap_endpoints(data).is_ok_and(|was| was.src.port() != was.dst.port())
+        };
         frames.each_data_mut(4, |i, data| is_echo[i] = turn(data));
         let mut verdicts = is_echo.into_iter();
         frames.retain(w, |_| verdicts.next() == Some(true));

@@ -246,7 +246,7 @@ fn router_options_are_refused_in_another_mode() {
     for flag in [
         "--route 10.0.2.0/24,1,02:00:00:00:00:02",
         "--routes kernel",
-        "--routes given",
+        "--routes static",
         "--address 10.0.2.254/24,1",
         "--martians drop",
         "--martians forward",

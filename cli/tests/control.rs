@@ -177,7 +177,7 @@ fn a_pool_that_traces_shows_which_calls_hold_its_frames() {
         assert!(holders.iter().all(|holder| holder["oldest_ms"].as_u64() < Some(600_000)), "{holders:?}");
         holders
             .iter()
-            .any(|holder| holder["name"].as_str().unwrap().contains(".rs:") && holder["place"] == "posted")
+            .any(|holder| holder["name"].as_str().unwrap().contains(".rs:") && holder["state"] == "posted")
     });
     assert!(named, "frames in the rings were taken somewhere");
     let text = stdout(&run.ask("stat pools"));
@@ -334,7 +334,7 @@ fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_count
     }
     let report = run.end();
     assert!(
-        report["passed"].as_u64() > Some(0) && report["dropped"]["policy"].as_u64() > Some(0),
+        report["passed"].as_u64() > Some(0) && report["dropped"]["filter_drop"].as_u64() > Some(0),
         "{report}"
     );
 }

@@ -101,7 +101,7 @@ fn every_mode_accounts_for_every_packet() {
     assert_eq!((number(&run, "sink.received"), number(&run["ports"][0], "tx")), (5_000, 5_000), "{run}");
     let run = object(&output("forward --mode drop --packets 5000 --json"));
     assert_adds_up(&run);
-    assert_eq!((number(&run, "dropped.policy"), number(&run, "sink.received")), (5_000, 0), "{run}");
+    assert_eq!((number(&run, "dropped.filter_drop"), number(&run, "sink.received")), (5_000, 0), "{run}");
     let run = object(&output("forward --mode pass --packets 5000 --local-queue 100 --json"));
     assert_adds_up(&run);
     let passed = number(&run, "passed");
@@ -137,7 +137,7 @@ fn on_the_full_path_rules_decide_and_are_counted() {
     assert_adds_up(&run);
     let counts = |i: usize| number(&run["filter"]["rules"][i], "packets");
     assert_eq!([counts(0), counts(1), counts(2)], [1_000, 2_000, 2_000], "{run}");
-    assert_eq!((number(&run, "dropped.policy"), number(&run, "sink.received")), (2_000, 6_000), "{run}");
+    assert_eq!((number(&run, "dropped.filter_drop"), number(&run, "sink.received")), (2_000, 6_000), "{run}");
     assert_eq!((number(&run, "filter.unmatched"), number(&run, "filter.protocols.udp")), (5_000, 10_000));
     assert_eq!(run["filter"]["rules"][1]["rule"], "drop,dst=10.1.0.0/30");
     assert_eq!(run["path"], "full");
@@ -251,7 +251,11 @@ fn rules_are_counted_over_all_workers() {
     // A flow of each generator.
     let counts = [0, 1].map(|rule| number(&run["filter"]["rules"][rule], "packets"));
     assert_eq!(counts, [500, 500], "{run}");
-    assert_eq!((number(&run, "filter.unmatched"), number(&run, "dropped.policy")), (9_000, 1_000), "{run}");
+    assert_eq!(
+        (number(&run, "filter.unmatched"), number(&run, "dropped.filter_drop")),
+        (9_000, 1_000),
+        "{run}"
+    );
 }
 
 #[test]

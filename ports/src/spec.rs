@@ -296,7 +296,7 @@ fn tap(text: &str) -> Result<DeviceSpec, String> {
 
 /// Parses the MAC address of one station.
 fn station(text: &str) -> Option<MacAddr> {
-    text.parse::<MacAddr>().ok().filter(|mac| !mac.is_group() && *mac != MacAddr::default())
+    text.parse::<MacAddr>().ok().filter(|mac| !mac.is_multicast() && *mac != MacAddr::default())
 }
 
 fn pcap(text: &str) -> Result<DeviceSpec, String> {

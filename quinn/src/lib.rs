@@ -53,4 +53,4 @@ mod state;
 mod transmit;
 
 pub use socket::PortSocket;
-pub use state::{SEGMENTS_MAX, SocketCounts};
+pub use state::{SEGMENTS_MAX, SocketStats};

@@ -1,6 +1,6 @@
 //! A port as a socket.
 
-use crate::state::{SEGMENTS_MAX, SocketCounts, State};
+use crate::state::{SEGMENTS_MAX, SocketStats, State};
 use netmem::port::{NextHop, NextHops, PortCounters};
 use netmem::{Batch, PortState};
 use netmem_tokio::AsyncPort;
@@ -44,7 +44,7 @@ impl PortSocket {
         let segments = (frames / 4).clamp(1, SEGMENTS_MAX);
         port.set_posted_max(port.posted_max().min(frames - (frames / 4).max(1)));
         let (received, fresh, to_send) = (Batch::new(), Batch::new(), Batch::new());
-        let (next_hops, counts) = (NextHops::default(), SocketCounts::default());
+        let (next_hops, counts) = (NextHops::default(), SocketStats::default());
         let state = Mutex::new(State { port, next_hops, received, fresh, to_send, counts });
         PortSocket { local, segments, state }
     }
@@ -58,7 +58,7 @@ impl PortSocket {
 
     /// Counts of datagrams that were not received or not sent so far. Frames that the device drops are in the port's
     /// counters.
-    pub fn counts(&self) -> SocketCounts {
+    pub fn counts(&self) -> SocketStats {
         self.lock().counts
     }
 

@@ -11,7 +11,7 @@ pub const SEGMENTS_MAX: usize = 32;
 /// Counts of datagrams that were not received or not sent, since the socket was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SocketCounts {
+pub struct SocketStats {
     /// Frames that were freed unread: not a datagram, a wrong checksum, another address or port, one that must not be
     /// answered ([`Datagram::answer`](netmem::wire::Datagram::answer)), or longer than quinn's buffer.
     pub ignored: u64,
@@ -37,5 +37,5 @@ pub struct State {
     pub fresh: Batch,
     /// Frames for which the device had no room yet.
     pub to_send: Batch,
-    pub counts: SocketCounts,
+    pub counts: SocketStats,
 }

@@ -7,7 +7,7 @@ use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use netmem::stats::Writer;
 use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig, Worker};
 use netmem_quinn::PortSocket;
-use netmem_tokio::{AsyncPort, closed};
+use netmem_tokio::{AsyncPort, close_pool};
 use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -127,5 +127,5 @@ async fn a_socket_closes_its_port_when_its_endpoint_has_gone_and_not_before() {
     drop(endpoint);
     assert!(timeout(PATIENCE, socket.close(PATIENCE)).await.expect("it closes"));
     drop(device);
-    timeout(PATIENCE, closed(&pool)).await.expect("all frames are freed");
+    timeout(PATIENCE, close_pool(&pool)).await.expect("all frames are freed");
 }

@@ -8,7 +8,7 @@ use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::wire::{Datagram, MacAddr};
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
 use netmem_quinn::PortSocket;
-use netmem_tokio::{AsyncPort, closed};
+use netmem_tokio::{AsyncPort, close_pool};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::rustls::{self, RootCertStore};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
@@ -46,7 +46,7 @@ fn socket_of(local: SocketAddr, ring: usize, frames: usize) -> (Arc<PortSocket>,
 /// Drops both ends of the port, and checks that all frames are freed.
 async fn end(socket: Arc<PortSocket>, device: MemDevice, pool: Pool) {
     drop((socket, device));
-    timeout(PATIENCE, closed(&pool)).await.expect("all frames are freed");
+    timeout(PATIENCE, close_pool(&pool)).await.expect("all frames are freed");
 }
 
 fn from(src: &str, tos: u8) -> Datagram {

@@ -283,7 +283,7 @@ fn other_ethertype(ethertype: u16) -> Reason {
 
 #[cold]
 fn other_station(dst: MacAddr) -> Reason {
-    if dst.is_group() { Reason::LinkMulticast } else { Reason::NotForUs }
+    if dst.is_multicast() { Reason::LinkMulticast } else { Reason::NotForUs }
 }
 
 /// Returns true if a packet has this source although it is one of the router's own addresses, or a broadcast

@@ -134,7 +134,7 @@ impl Decide for Router {
     fn decide_packet(&mut self, from: Source, packet: &mut Packet) -> Verdict {
         let fib = self.fib.fib();
         // The packet was just received and has the only claim on its frame, so this does not happen.
-        let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
+        let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::NoMem) };
         let ingress = &fib.interfaces[usize::from(from.port)];
         if is_refused(data, from, ingress, fib) {
             return Verdict::Drop(Reason::IpRpfilter);
@@ -300,7 +300,7 @@ fn decide_by_segment(
 /// Decides about a packet that is not an ordinary one. It is stripped, and decided about by segment, like frames.
 #[inline(never)]
 fn decide_other_packet(packet: &mut Packet, (ingress, fib): (&Interface, &Fib)) -> Verdict {
-    let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
+    let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::NoMem) };
     let verdict = match decide_other(data, ingress, fib) {
         (verdict, false) => verdict,
         (verdict, true) => strip_packet(packet, verdict, (ingress, fib)),

@@ -222,7 +222,7 @@ impl Follower {
     /// Applies the events that were read.
     fn apply_events(&mut self, pending: PendingEvents) {
         let mut state = self.state();
-        state.counters.unread += pending.unread;
+        state.counters.malformed += pending.unread;
         state.counters.forged += pending.forged;
         state.counters.overruns += pending.overruns;
         state.counters.events += pending.events.len() as u64;
@@ -426,7 +426,7 @@ impl Follower {
         due.timed_out.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Failed));
         due.expired.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Unknown));
         to_ask.extend(due.ask.into_iter().chain(due.refresh));
-        state.counters.asked += to_ask.len() as u64;
+        state.counters.neigh_requests += to_ask.len() as u64;
         drop(state);
         for (link, address) in &to_ask {
             // The error does not matter: a request that the kernel does not carry out is recognised by its silence.

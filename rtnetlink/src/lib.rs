@@ -78,7 +78,7 @@ mod unsupported;
 pub use follower::{FollowError, Follower, FollowerConfig, StaticRoutes};
 pub use port_interface::PortInterface;
 pub use socket::neighbour_requests;
-pub use state::FollowerCounters;
+pub use state::FollowerStats;
 pub use tables::{FollowerTables, NeighbourLine, RouteLine};
 pub use unsupported::Unsupported;
 

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 /// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct FollowerCounters {
+pub struct FollowerStats {
     /// Events that were received.
     pub events: u64,
     /// Messages that could not be read.
-    pub unread: u64,
+    pub malformed: u64,
     /// Datagrams that did not come from the kernel. They were not read.
     pub forged: u64,
     /// Number of times that the kernel had more events than the socket could hold.
@@ -25,7 +25,7 @@ pub struct FollowerCounters {
     /// Neighbours behind the ports that the kernel forgot while they were known. Each was asked for at once.
     pub forgotten: u64,
     /// Requests to the kernel for neighbours: those that frames wait for, that it forgot, and stale ones in use.
-    pub asked: u64,
+    pub neigh_requests: u64,
     /// Number of times that a neighbour did not answer.
     pub failed_neighbours: u64,
     /// Requests for neighbours about which the kernel reported nothing for five seconds. By default it reports within three
@@ -38,5 +38,5 @@ pub struct FollowerCounters {
 pub(crate) struct FollowerState {
     pub(crate) rib: Rib,
     pub(crate) names: BTreeMap<u32, String>,
-    pub(crate) counters: FollowerCounters,
+    pub(crate) counters: FollowerStats,
 }

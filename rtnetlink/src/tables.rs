@@ -1,6 +1,6 @@
 //! The follower's tables as lists, for people and tests.
 
-use crate::state::{FollowerCounters, FollowerState};
+use crate::state::{FollowerState, FollowerStats};
 use ipnet::IpNet;
 use netmem::wire::MacAddr;
 use netmem_router::route::{Origin, Resolution, RibRoute, Target, Via};
@@ -19,7 +19,7 @@ pub struct FollowerTables(pub(crate) Arc<Mutex<FollowerState>>);
 pub struct RouteLine {
     /// The destinations: `10.0.0.0/8`.
     pub prefix: String,
-    /// `given`, or the kernel's table: `local`, `main`.
+    /// `static`, or the kernel's table: `local`, `main`.
     pub table: &'static str,
     /// The metric. Of routes for one prefix in one table, the one with the smallest metric is used.
     pub metric: u32,
@@ -91,7 +91,7 @@ impl FollowerTables {
     }
 
     /// Returns the counters since the start.
-    pub fn counters(&self) -> FollowerCounters {
+    pub fn counters(&self) -> FollowerStats {
         self.state().counters
     }
 
@@ -123,7 +123,7 @@ fn line(route: &RibRoute, names: &BTreeMap<u32, String>) -> RouteLine {
         Target::Throw => ("throw", String::new()),
     };
     let table = match route.origin {
-        Origin::Static => "given",
+        Origin::Static => "static",
         Origin::Local => "local",
         Origin::Main => "main",
     };

@@ -347,7 +347,7 @@ fn neighbour(message: &NeighbourMessage, exists: bool) -> Option<Event> {
 
 /// Returns the MAC address of one station.
 fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
-    <[u8; 6]>::try_from(bytes).ok().map(MacAddr::new).filter(|mac| !mac.is_group())
+    <[u8; 6]>::try_from(bytes).ok().map(MacAddr::new).filter(|mac| !mac.is_multicast())
 }
 
 /// Returns true if a message is about the link itself, and not about its role as a bridge port.

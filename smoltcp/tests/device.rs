@@ -95,7 +95,7 @@ fn beside_the_kernel_a_packet_goes_to_the_station_from_which_the_last_one_came()
     let frame = question(b"ping");
     let packet = &frame[ethernet::HEADER_LEN..];
     let mut answer = frame.clone();
-    Datagram::turn_round(&mut answer).unwrap();
+    Datagram::swap_endpoints(&mut answer).unwrap();
     let answer = &answer[ethernet::HEADER_LEN..];
 
     write(&mut device, answer);

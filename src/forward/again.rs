@@ -88,7 +88,7 @@ impl Forwarder {
                 Err(frame) => drop(whole.push(frame)),
             }
         }
-        self.lose(None, Reason::FragNeeded, &mut whole, w);
+        self.lose(None, Reason::FragFailed, &mut whole, w);
     }
 
     /// Has replies made of frames from `from` that were dropped for `reason`, and sends them. The others stay in

@@ -95,7 +95,7 @@ pub trait Decide: Send {
         match packet.data_mut() {
             Some(data) => self.decide(from, data),
             // A packet just received is its frame's only holder, so this does not happen here.
-            None => Verdict::Drop(Reason::Policy),
+            None => Verdict::Drop(Reason::NoMem),
         }
     }
 
@@ -165,7 +165,7 @@ pub trait Decide: Send {
     ///
     /// # Errors
     /// Returns the frame if it cannot be fragmented, or if there are no frames for the fragments. It is dropped as
-    /// [`Reason::FragNeeded`], and no part of it is sent.
+    /// [`Reason::FragFailed`], and no part of it is sent.
     fn fragment(&mut self, from: Source, frame: Frame, pieces: &mut Pieces<'_>) -> Result<(), Frame> {
         let _ = (from, pieces);
         Err(frame)
@@ -283,7 +283,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// Sends a fragment, as [`Replies::push`] does. A fragment that is too long itself is dropped as
-    /// [`Reason::FragNeeded`].
+    /// [`Reason::FragFailed`].
     ///
     /// # Errors
     /// Returns the frame if there are [`BATCH_MAX`] already.
@@ -292,7 +292,7 @@ impl<'a> Pieces<'a> {
             // A frame without headroom has no room for it.
             let _ = piece.set_timestamp(self.timestamp);
         }
-        let verdict = if verdict == Verdict::Fragment { Verdict::Drop(Reason::FragNeeded) } else { verdict };
+        let verdict = if verdict == Verdict::Fragment { Verdict::Drop(Reason::FragFailed) } else { verdict };
         self.replies.push(piece, verdict)
     }
 

@@ -68,11 +68,11 @@ impl Decide for DropAll {
     }
 
     fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
-        Verdict::Drop(Reason::Policy)
+        Verdict::Drop(Reason::FilterDrop)
     }
 
     fn decide_burst(&mut self, _: Source, _: &mut Batch, verdicts: &mut Verdicts) {
-        verdicts.fill(Verdict::Drop(Reason::Policy));
+        verdicts.fill(Verdict::Drop(Reason::FilterDrop));
     }
 }
 

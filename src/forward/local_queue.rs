@@ -18,7 +18,7 @@ pub use retention::{Retention, RetentionLimit};
 
 use self::queued::Queued;
 use super::recorder::QueueTimes;
-use crate::pool::{Batch, Frame, Place};
+use crate::pool::{Batch, Frame, FrameState};
 use crate::ring::{Receiver, Sender, ring};
 use crate::stats::Count;
 use crate::sync::Worker;
@@ -103,8 +103,8 @@ impl LocalQueue {
     #[inline]
     pub fn put(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.queue.room(frames.len());
-        Place::Queued.enter_batch(w, frames, n);
-        let sent = self.queue.send_burst(n, &mut frames.hand_over(Place::Queued, w, n).map(Queued::new));
+        FrameState::Queued.enter_batch(w, frames, n);
+        let sent = self.queue.send_burst(n, &mut frames.hand_over(FrameState::Queued, w, n).map(Queued::new));
         self.counters.taken.add(sent as u64);
         sent
     }
@@ -126,8 +126,8 @@ impl Reader {
                 drop(frames.push(frame));
             }
         });
-        frames.taken_back(Place::Queued, w, before);
-        Place::Queued.leave_last(w, frames, read);
+        frames.taken_back(FrameState::Queued, w, before);
+        FrameState::Queued.leave_last(w, frames, read);
         self.took(frames[before..].iter().map(Frame::id));
         self.counters.given.add(read as u64);
         read

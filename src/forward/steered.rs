@@ -28,8 +28,8 @@ use super::position::Call;
 use super::verdict::Reason;
 use crate::pool::Batch;
 use crate::steer::{
-    FlowConsumers, HandOffDrops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError,
-    RecordedQueue, Source, WorkerStats, tx_queue,
+    FlowConsumers, HandOffDrops, Inbox, InboxStats, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError,
+    RecordedQueue, Source, tx_queue,
 };
 use crate::sync::Worker;
 use crate::sys::clock;
@@ -160,7 +160,7 @@ impl SteeringControl {
     }
 
     /// Each worker's counters, in order.
-    pub fn stats(&self) -> Vec<WorkerStats> {
+    pub fn stats(&self) -> Vec<InboxStats> {
         self.mesh.stats()
     }
 
@@ -168,9 +168,9 @@ impl SteeringControl {
     pub fn drops(&self) -> HandOffDrops {
         let meshes = [Some(&self.mesh), self.back.as_ref()].into_iter().flatten();
         meshes.flat_map(|mesh| mesh.stats()).fold(HandOffDrops::default(), |all, one| HandOffDrops {
-            full: all.full + one.drops.full,
+            inbox_full: all.inbox_full + one.drops.inbox_full,
             flow_limit: all.flow_limit + one.drops.flow_limit,
-            gone: all.gone + one.drops.gone + one.lost,
+            inbox_gone: all.inbox_gone + one.drops.inbox_gone + one.lost,
         })
     }
 }

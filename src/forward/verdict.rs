@@ -112,7 +112,7 @@ macro_rules! reasons {
         }
 
         /// The same without a decision's own reasons, which are numbers themselves.
-        enum Place { $($reason,)* }
+        enum FrameState { $($reason,)* }
 
         impl Reason {
             /// All reasons except a decision's own, in the order of their [`index`](Self::index).
@@ -130,7 +130,7 @@ macro_rules! reasons {
             #[inline]
             pub const fn index(self) -> usize {
                 match self {
-                    $(Reason::$reason => Place::$reason as usize,)*
+                    $(Reason::$reason => FrameState::$reason as usize,)*
                     Reason::Own(n) => Reason::ALL.len() + n as usize % Reason::OWN_MAX,
                 }
             }
@@ -177,13 +177,13 @@ reasons! {
     /// packet, or does not fit into the one frame to which a packet of several parts is copied.
     TxTooLong = "tx_too_long",
     /// The mode or a filter rule drops it.
-    Policy = "policy",
+    FilterDrop = "filter_drop",
     /// Its verdict was pass, and the local queue was full.
     LocalQueueFull = "local_queue_full",
     /// Its verdict was pass, and there is no local queue, or its reader is gone.
     NoLocalQueue = "no_local_queue",
     /// There was no memory for a packet's head, or for a copy of a packet that could not go on as it was.
-    NoHead = "no_head",
+    NoMem = "nomem",
     /// Its destination is the router itself. It is left to the kernel, whose own copy of it, if any, is not counted
     /// here.
     LocalAddress = "local_address",
@@ -200,7 +200,7 @@ reasons! {
     /// The packet is longer than the egress interface's MTU and may be fragmented (RFC 791 §2.3), but was not. Either
     /// there were no frames for the fragments, or there would be more than [`BATCH_MAX`](crate::limits::BATCH_MAX), or
     /// the MTU is not valid for IPv4, or the decision fragments nothing. No ICMP error is sent.
-    FragNeeded = "frag_needed",
+    FragFailed = "frag_failed",
     /// The work that its sender left to a card (checksum, segments) could not be done at its egress: it is invalid for
     /// the packet, or there were no frames for the segments.
     GsoSeg = "gso_seg",

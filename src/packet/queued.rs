@@ -4,7 +4,7 @@
 //! They are counted in runs of one pool ([`enter`], [`leave`]). A packet that is dropped on the way counts itself back.
 
 use super::packet::Packet;
-use crate::pool::Place;
+use crate::pool::FrameState;
 use crate::sync::Worker;
 use std::slice;
 use std::vec;
@@ -51,7 +51,7 @@ impl Drop for QueuedPacket {
 #[inline(never)]
 fn drop_queued(packet: Packet) {
     for frame in packet.parts().filter_map(Packet::own_frame) {
-        Place::Queued.fetch(None, slice::from_ref(frame));
+        FrameState::Queued.fetch(None, slice::from_ref(frame));
     }
     drop(packet);
 }
@@ -110,15 +110,19 @@ impl Drop for Leaving<'_> {
 /// Counts packets that enter a ring.
 #[inline(always)]
 fn enter(w: &Worker, packets: &[Packet]) {
-    Place::Queued.enter_apart(w, packets.iter().filter_map(Packet::frame));
-    each_odd(packets, |packet| Place::Queued.enter_apart(w, packet.parts().filter_map(Packet::own_frame)));
+    FrameState::Queued.enter_apart(w, packets.iter().filter_map(Packet::frame));
+    each_odd(packets, |packet| {
+        FrameState::Queued.enter_apart(w, packet.parts().filter_map(Packet::own_frame))
+    });
 }
 
 /// Counts packets that came out of a ring.
 #[inline(always)]
 fn leave(w: &Worker, packets: &[Packet]) {
-    Place::Queued.leave_apart(w, packets.iter().filter_map(Packet::frame));
-    each_odd(packets, |packet| Place::Queued.leave_apart(w, packet.parts().filter_map(Packet::own_frame)));
+    FrameState::Queued.leave_apart(w, packets.iter().filter_map(Packet::frame));
+    each_odd(packets, |packet| {
+        FrameState::Queued.leave_apart(w, packet.parts().filter_map(Packet::own_frame))
+    });
 }
 
 /// Calls `f` with each packet that is more than a head and a frame.

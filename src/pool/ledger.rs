@@ -1,6 +1,6 @@
-//! The conservation law: every frame is in exactly one place, and the places can be counted at every quiescent point.
+//! The conservation law: every frame is in exactly one state, and the states can be counted at every quiescent point.
 
-use super::place::Place;
+use super::frame_state::FrameState;
 use super::shared::{PoolLane, Shared};
 use crate::stats::Count;
 use crate::sync::shim::lock;
@@ -9,14 +9,14 @@ use std::num::NonZeroU32;
 use std::panic::Location;
 use std::time::Duration;
 
-/// The number of a pool's frames in each place.
+/// The number of a pool's frames in each state.
 ///
 /// `free + cached + ready + owned + posted + queued + returning == total` at every quiescent point. That is a moment at
 /// which no worker is inside a call that moves frames of the pool, and the calling thread has seen what these calls
 /// did. At other times each number is that of some moment, and not all of the same moment.
 ///
-/// Each term is counted on its own, and none is derived from the others, so the sum can fail. A move to a place and
-/// back is counted twice: by the code of the place, and by the code that hands the frame over. `miscounted` is the
+/// Each term is counted on its own, and none is derived from the others, so the sum can fail. A move to a state and
+/// back is counted twice: by the code of the device or queue, and by the code that hands the frame over. `miscounted` is the
 /// difference of the two.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
@@ -28,9 +28,9 @@ pub struct Ledger {
     pub free: u64,
     /// Frames in the owner's cache.
     pub cached: u64,
-    /// Frames in ready pools of head and data, as they report ([`Shrinker::ready`](super::Shrinker::ready)).
+    /// Frames in ready packets, as their pools report ([`Shrinker::ready`](super::Shrinker::ready)).
     pub ready: u64,
-    /// Frames with the program: taken from the pool, and neither given back nor handed over to one of the places here.
+    /// Frames with the program: taken from the pool, and neither given back nor handed over to one of the states here.
     /// A frame with several holders, or cut into fragments, counts as one.
     pub owned: u64,
     /// Frames with devices: in fill, rx, tx and completion rings.
@@ -44,11 +44,21 @@ pub struct Ledger {
     pub miscounted: u64,
 }
 
-/// One line: the places that have frames, and errors if there are any.
+/// One line: the states that have frames, and errors if there are any.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} frames", self.name, self.total)?;
-        let places = [
+        for (name, frames) in self.iter().filter(|(_, frames)| *frames > 0) {
+            write!(f, ", {frames} {name}")?;
+        }
+        if self.balanced() { Ok(()) } else { f.write_str(", NOT BALANCED") }
+    }
+}
+
+impl Ledger {
+    /// Returns the number of frames in each state by its name, in the order of the fields, and `miscounted` as the last.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        [
             ("free", self.free),
             ("cached", self.cached),
             ("ready", self.ready),
@@ -57,21 +67,16 @@ impl fmt::Display for Ledger {
             ("queued", self.queued),
             ("returning", self.returning),
             ("miscounted", self.miscounted),
-        ];
-        for (name, frames) in places.into_iter().filter(|(_, frames)| *frames > 0) {
-            write!(f, ", {frames} {name}")?;
-        }
-        if self.balanced() { Ok(()) } else { f.write_str(", NOT BALANCED") }
+        ]
+        .into_iter()
     }
-}
 
-impl Ledger {
-    /// Whether the places add up to the total, no place is above it, and nothing is miscounted.
+    /// Whether the states add up to the total, no state is above it, and nothing is miscounted.
     pub fn balanced(&self) -> bool {
-        let places =
+        let states =
             [self.free, self.cached, self.ready, self.owned, self.posted, self.queued, self.returning];
         // Wider than any sum of seven: a count below 0, which wraps, makes the sum too large.
-        places.into_iter().map(u128::from).sum::<u128>() == u128::from(self.total) && self.miscounted == 0
+        states.into_iter().map(u128::from).sum::<u128>() == u128::from(self.total) && self.miscounted == 0
     }
 
     /// Frames that are neither free nor on the remote free queue: with the program, devices, queues and ready pools.
@@ -96,8 +101,8 @@ pub struct Holder {
     /// How long it has had the oldest frame, to the millisecond. For a frame from before tracing, the time since
     /// tracing began. 0 without tracing.
     pub oldest: Duration,
-    /// The place of the frames. None for the program, or if the place is not known.
-    pub place: Option<Place>,
+    /// The state of the frames. None for the program, or if the state is not known.
+    pub state: Option<FrameState>,
 }
 
 impl fmt::Display for Holder {
@@ -107,7 +112,7 @@ impl fmt::Display for Holder {
             Some(site) => write!(f, "at {site}")?,
             None => f.write_str("before tracing began")?,
         }
-        write!(f, ", {}", self.place.map_or("with the program", Place::name))?;
+        write!(f, ", {}", self.state.map_or("with the program", FrameState::name))?;
         write!(f, ", the oldest for {:.1} s", self.oldest.as_secs_f64())
     }
 }
@@ -119,7 +124,7 @@ impl fmt::Display for Holder {
     .0.name, .0.out(), .0.total, .0.owned, .0.posted, .0.queued, .0.ready, by(.1)
 )]
 pub struct StillOut(
-    /// The place of each frame.
+    /// The state of each frame.
     pub Ledger,
     /// The holders, as far as they were traced.
     pub Vec<Holder>,
@@ -162,11 +167,11 @@ impl Shared {
         NonZeroU32::new(id).is_some_and(|id| self.pool_numbers.of(id) == self.number)
     }
 
-    /// Counts the frames in each place.
+    /// Counts the frames in each state.
     pub(super) fn ledger(&self) -> Ledger {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
-        let said = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.said[place as usize]));
-        let handed = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.handed[place as usize]));
+        let said = FrameState::ALL.map(|state| self.lanes.sum(|lane| &lane.said[state as usize]));
+        let handed = FrameState::ALL.map(|state| self.lanes.sum(|lane| &lane.handed[state as usize]));
         let is_listed = self.is_listed();
         let kept = self.shrinkers.kept(|id| is_listed && self.is_own(id));
         let foreign = self.refresh_and_count_foreign();
@@ -196,8 +201,8 @@ impl Shared {
     }
 }
 
-/// The difference between two counts of the places, in frames. The counts wrap, and so does the difference.
-fn miscounted(said: [u64; Place::ALL.len()], handed: [u64; Place::ALL.len()]) -> u64 {
+/// The difference between two counts of the states, in frames. The counts wrap, and so does the difference.
+fn miscounted(said: [u64; FrameState::ALL.len()], handed: [u64; FrameState::ALL.len()]) -> u64 {
     let apart = |(said, handed): (u64, u64)| said.wrapping_sub(handed).cast_signed().unsigned_abs();
     said.into_iter().zip(handed).map(apart).fold(0, u64::saturating_add)
 }

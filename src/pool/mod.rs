@@ -40,7 +40,7 @@ mod offload;
 #[allow(unsafe_code)]
 mod origin;
 mod owner;
-mod place;
+mod frame_state;
 #[allow(clippy::module_inception)]
 mod pool;
 mod shrinker;
@@ -76,9 +76,9 @@ pub use desc::NoRoom;
 pub use dma::{DmaMap, DmaMapper};
 pub use fragment::{Fragment, Fragments};
 pub use frame::Frame;
+pub use frame_state::FrameState;
 pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;
-pub use place::Place;
 pub use pool::Pool;
 pub(crate) use renewal::Renewal;
 pub(crate) use run::RUN;

@@ -5,8 +5,8 @@
 
 use super::batch::Batch;
 use super::frame::Frame;
+use super::frame_state::FrameState;
 use super::frame_table::each_pool;
-use super::place::Place;
 use super::shared::Shared;
 use crate::sync::Worker;
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use std::ptr;
 /// The frames inside one queue: their number, their pool, and the place of the ledger that the queue is.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    place: Place,
+    place: FrameState,
     inside: usize,
     /// Null, or the pool that all the frames inside belong to, if there are any: the frames keep the pool.
     pool: *const Shared,
@@ -27,7 +27,7 @@ unsafe impl Send for Origin {}
 
 impl Origin {
     /// Makes an empty queue at `place`.
-    pub(crate) fn new(place: Place) -> Origin {
+    pub(crate) fn new(place: FrameState) -> Origin {
         Origin { place, inside: 0, pool: ptr::null() }
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct PoolLane {
     /// Frames that this worker took out of the pool, and gave back.
     pub(crate) taken: Count,
     pub(crate) given: Count,
-    /// Frames that came to each [`Place`](super::place::Place) through this worker, less those that left, as counted by
+    /// Frames that came to each [`FrameState`](super::frame_state::FrameState) through this worker, less those that left, as counted by
     /// the code of the place.
     pub(crate) said: [Count; 3],
     /// The same, as counted by the code that handed the frames over and took them back.

@@ -25,7 +25,7 @@ mod share;
 mod trace;
 mod tuning;
 
-use super::{Batch, DmaMap, Frame, Ledger, Place, Pool, PoolConfig};
+use super::{Batch, DmaMap, Frame, FrameState, Ledger, Pool, PoolConfig};
 use crate::page::{Memory, MemoryConfig};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
@@ -181,11 +181,11 @@ impl Game {
             }
             Op::Post { n } => {
                 let frames: Vec<Frame> = (0..n).filter_map(|pick| take(&mut self.held, pick)).collect();
-                Place::Posted.enter(Some(&self.workers[0]), &frames);
+                FrameState::Posted.enter(Some(&self.workers[0]), &frames);
                 self.device.extend(frames);
             }
             Op::Unpost => {
-                Place::Posted.fetch(Some(&self.workers[1]), &self.device);
+                FrameState::Posted.fetch(Some(&self.workers[1]), &self.device);
                 for mut frame in std::mem::take(&mut self.device) {
                     frame.trim(0).unwrap();
                     self.hold(frame);
@@ -197,7 +197,7 @@ impl Game {
 
     fn end(self) {
         let Game { memory, workers, pool, held, device } = self;
-        Place::Posted.fetch(Some(&workers[0]), &device);
+        FrameState::Posted.fetch(Some(&workers[0]), &device);
         drop((held, device));
         assert!(check(&pool, 0).all_freed());
         pool.close_and_wait(Duration::ZERO).unwrap();

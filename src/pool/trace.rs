@@ -4,9 +4,9 @@
 //! on the hot path of allocations: a traced pool's depot is watched, so the owner's cache is empty and every allocation
 //! takes the cold path. A free does not erase a record. A listing of the holders first finds out which frames are free.
 
+use super::frame_state::FrameState;
 use super::frame_table::FrameTable;
 use super::ledger::Holder;
-use super::place::Place;
 use super::pool::Pool;
 use super::shared::Shared;
 use super::traces::{Entry, HOME, Traces};
@@ -60,7 +60,7 @@ impl Pool {
     }
 
     /// The holders of the frames that are out, those with most frames first. With tracing they are listed by call site,
-    /// otherwise without one. Frames that move during the call may be counted in their old place. While another thread
+    /// otherwise without one. Frames that move during the call may be counted in their old state. While another thread
     /// closes the pool, its free frames may be counted too.
     #[cold]
     pub fn holders(&self) -> Vec<Holder> {
@@ -84,19 +84,19 @@ impl Shared {
         let Some(entry) = self.frame_table.trace(id) else { return };
         entry.site.store(site.map_or(ptr::null_mut(), |site| ptr::from_ref(site).cast_mut()), Relaxed);
         entry.at.store(now, Relaxed);
-        entry.place.store(0, Relaxed);
+        entry.state.store(0, Relaxed);
     }
 
-    /// Records where frames are: at a place, or with the program.
+    /// Records the state of frames, or that they are with the program.
     #[cold]
-    pub(super) fn note_place(&self, ids: impl Iterator<Item = NonZeroU32>, place: Option<Place>) {
-        let place = place.map_or(0, |place| place as u8 + 1);
-        ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.place.store(place, Relaxed));
+    pub(super) fn note_state(&self, ids: impl Iterator<Item = NonZeroU32>, state: Option<FrameState>) {
+        let state = state.map_or(0, |state| state as u8 + 1);
+        ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.state.store(state, Relaxed));
     }
 
     /// Records that frames were freed after the pool was closed. Called just before they are counted down.
     pub(super) fn note_late(&self, ids: impl Iterator<Item = NonZeroU32>) {
-        ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.place.store(HOME, Relaxed));
+        ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.state.store(HOME, Relaxed));
     }
 
     /// The pool's frames that are neither free nor on the remote free queue.
@@ -123,17 +123,17 @@ impl Shared {
         let (now, ready) = (traces.now(), self.shrinkers.frames());
         let mut holders: BTreeMap<_, Holder> = BTreeMap::new();
         for (id, entry) in self.out().into_iter().filter_map(|id| Some((id, self.frame_table.trace(id)?))) {
-            let (site, at, mut place) = entry.read();
-            if place == HOME {
+            let (site, at, mut state) = entry.read();
+            if state == HOME {
                 continue;
             }
             if ready.contains(&id) {
-                place = Place::Ready as u8 + 1;
+                state = FrameState::Ready as u8 + 1;
             }
-            let key = (site.map(|site| (site.file(), site.line(), site.column())), place);
-            let place = Place::ALL.into_iter().find(|known| *known as u8 + 1 == place);
+            let key = (site.map(|site| (site.file(), site.line(), site.column())), state);
+            let state = FrameState::ALL.into_iter().find(|known| *known as u8 + 1 == state);
             let holder =
-                holders.entry(key).or_insert(Holder { site, frames: 0, oldest: Duration::ZERO, place });
+                holders.entry(key).or_insert(Holder { site, frames: 0, oldest: Duration::ZERO, state });
             holder.frames += 1;
             holder.oldest = holder.oldest.max(age(now, at));
         }
@@ -146,7 +146,7 @@ impl Shared {
     fn unknown_holder(&self) -> Vec<Holder> {
         let closed = lock(&self.depot).closed;
         let frames = if closed { self.still_out() } else { self.out().len() as u64 };
-        let holder = Holder { site: None, frames, oldest: Duration::ZERO, place: None };
+        let holder = Holder { site: None, frames, oldest: Duration::ZERO, state: None };
         if frames > 0 { vec![holder] } else { Vec::new() }
     }
 

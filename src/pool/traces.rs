@@ -21,8 +21,8 @@ pub(super) struct Entry {
     pub(super) site: AtomicPtr<Location<'static>>,
     /// The time of the allocation, in milliseconds after `begun`.
     pub(super) at: AtomicU32,
-    /// 0, a [`Place`](super::Place) and 1, or [`HOME`].
-    pub(super) place: AtomicU8,
+    /// 0, a [`FrameState`](super::FrameState) and 1, or [`HOME`].
+    pub(super) state: AtomicU8,
 }
 
 impl Traces {
@@ -43,10 +43,10 @@ impl Traces {
 }
 
 impl Entry {
-    /// Site, time and place.
+    /// Site, time and state.
     pub(super) fn read(&self) -> (Option<&'static Location<'static>>, u32, u8) {
         let site = self.site.load(Relaxed);
         // SAFETY: null, or made of a reference to a Location, which is static.
-        (unsafe { site.as_ref() }, self.at.load(Relaxed), self.place.load(Relaxed))
+        (unsafe { site.as_ref() }, self.at.load(Relaxed), self.state.load(Relaxed))
     }
 }

@@ -46,7 +46,7 @@ pub struct PortCounters {
     /// Frames received that were truncated when they were recorded.
     pub rx_snapped: Count,
     /// Frames received whose sender had left the checksum to a card, which the port completed.
-    pub csum_finished: Count,
+    pub csum_completed: Count,
     /// Packets received that stand for many (GSO) and that the port cut. The resulting segments are counted in `rx`.
     pub gso_cut: Count,
     /// Frames received that stand for several segments and were not cut ([`Rx::keep_offloads`](super::Rx::keep_offloads)).
@@ -57,11 +57,11 @@ pub struct PortCounters {
     /// they are dropped.
     pub udp_without_size: Count,
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller.
-    pub foreign: Count,
+    pub wrong_memory: Count,
     /// Invalid descriptors from the device; each takes the port down.
     pub bad_descriptor: Count,
     /// Frames that the port can never carry, and descriptors that the device refused. Frames of another memory count in
-    /// [`foreign`](Self::foreign).
+    /// [`wrong_memory`](Self::wrong_memory).
     pub tx_invalid: Count,
     /// Frames offered for `tx` that lie in more chunks than the device takes for one packet. They stayed with the
     /// caller.
@@ -154,12 +154,12 @@ impl PortCounters {
             ("rx_too_long", &self.rx_too_long),
             ("rx_kernel", &self.rx_kernel),
             ("rx_snapped", &self.rx_snapped),
-            ("csum_finished", &self.csum_finished),
+            ("csum_completed", &self.csum_completed),
             ("gso_cut", &self.gso_cut),
             ("gso_kept", &self.gso_kept),
             ("cut_without_size", &self.cut_without_size),
             ("udp_without_size", &self.udp_without_size),
-            ("foreign", &self.foreign),
+            ("wrong_memory", &self.wrong_memory),
             ("bad_descriptor", &self.bad_descriptor),
             ("tx_invalid", &self.tx_invalid),
             ("tx_too_long", &self.tx_too_long),

@@ -74,7 +74,7 @@ impl NextHops {
     /// Stores `hop` as the next hop for packets to `of`, since a packet from `of` came by it. Hops with a multicast or
     /// broadcast source or destination are not stored.
     pub fn learn(&mut self, of: IpAddr, hop: NextHop) {
-        if hop.src_mac.is_group() || hop.dst_mac.is_group() {
+        if hop.src_mac.is_multicast() || hop.dst_mac.is_multicast() {
             return;
         }
         if let Some(place) = self.places.get(&of) {

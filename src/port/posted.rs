@@ -1,7 +1,7 @@
 //! The posted frame: a frame that a device inside this process holds, and the ring it lies in.
 
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Frame, HandOver, NoRoom, Origin, Place, Pool};
+use crate::pool::{Batch, Frame, FrameState, HandOver, NoRoom, Origin, Pool};
 use crate::ring::Lender;
 #[cfg(feature = "memif")]
 use crate::sync::Steps;
@@ -136,8 +136,8 @@ impl Batch {
     /// Two additions for a run of frames of one pool; no look-up if the batch knows its pool.
     #[inline]
     pub fn post<'a>(&'a mut self, w: &'a Worker, n: usize) -> Posting<'a> {
-        Place::Posted.enter_batch(w, self, n.min(self.len()));
-        Posting { handed: self.hand_over(Place::Posted, w, n), w }
+        FrameState::Posted.enter_batch(w, self, n.min(self.len()));
+        Posting { handed: self.hand_over(FrameState::Posted, w, n), w }
     }
 
     /// Appends frames that a device has given back, while there is room for them. Returns their number. They belong to
@@ -188,7 +188,7 @@ impl ExactSizeIterator for Posting<'_> {}
 impl Drop for Posting<'_> {
     #[inline]
     fn drop(&mut self) {
-        Place::Posted.leave(Some(self.w), self.handed.as_slice());
+        FrameState::Posted.leave(Some(self.w), self.handed.as_slice());
     }
 }
 
@@ -203,8 +203,8 @@ struct Claiming<'a> {
 impl Drop for Claiming<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.frames.taken_back(Place::Posted, self.w, self.before);
-        Place::Posted.leave_last(self.w, self.frames, self.claimed);
+        self.frames.taken_back(FrameState::Posted, self.w, self.before);
+        FrameState::Posted.leave_last(self.w, self.frames, self.claimed);
     }
 }
 
@@ -214,8 +214,8 @@ impl Drop for Posted {
     fn drop(&mut self) {
         // SAFETY: this is the end of the Posted: the frame is taken once.
         let frame = unsafe { ManuallyDrop::take(&mut self.0) };
-        Place::Posted.leave(None, slice::from_ref(&frame));
-        Place::Posted.take_back(None, slice::from_ref(&frame));
+        FrameState::Posted.leave(None, slice::from_ref(&frame));
+        FrameState::Posted.take_back(None, slice::from_ref(&frame));
     }
 }
 
@@ -228,7 +228,7 @@ pub(crate) struct Descriptors {
 
 impl Descriptors {
     pub(crate) fn new(ring: Lender<Posted>) -> Descriptors {
-        Descriptors { ring, inside: Origin::new(Place::Posted) }
+        Descriptors { ring, inside: Origin::new(FrameState::Posted) }
     }
 
     /// Number of frames posted and not claimed again.
@@ -249,7 +249,7 @@ impl Descriptors {
     #[inline]
     pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
         self.inside.enter(w, frames, n);
-        let mut handed = frames.hand_over(Place::Posted, w, n);
+        let mut handed = frames.hand_over(FrameState::Posted, w, n);
         let items = handed.as_slice();
         // SAFETY: Posted is a transparent Frame. The claims of as many frames as are lent go into the ring, and the
         // batch gives them up at the same time.
@@ -274,7 +274,7 @@ impl Descriptors {
         // SAFETY: the ring initialises as many slots as it returns, with claims that were its own.
         let n = unsafe { frames.grow(take, &self.inside) };
         self.ring.prefetch_returned(BATCH_MAX);
-        frames.taken_back(Place::Posted, w, before);
+        frames.taken_back(FrameState::Posted, w, before);
         self.inside.leave(w, frames, n);
         n
     }
@@ -312,7 +312,7 @@ impl PostedQueue {
     #[cold]
     pub(crate) fn new(capacity: usize) -> PostedQueue {
         let frames = VecDeque::with_capacity(capacity);
-        PostedQueue { frames, capacity, inside: Origin::new(Place::Posted) }
+        PostedQueue { frames, capacity, inside: Origin::new(FrameState::Posted) }
     }
 
     /// Number of frames posted and not claimed again.
@@ -331,7 +331,7 @@ impl PostedQueue {
     #[inline]
     pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
         self.inside.enter(w, frames, n);
-        let handed = frames.hand_over(Place::Posted, w, n);
+        let handed = frames.hand_over(FrameState::Posted, w, n);
         self.frames.extend(handed.map(Posted::new));
     }
 
@@ -354,7 +354,7 @@ impl PostedQueue {
         };
         // SAFETY: as many slots are initialised as it returns, with claims that were the queue's own.
         let n = unsafe { frames.grow(take, &self.inside) };
-        frames.taken_back(Place::Posted, w, before);
+        frames.taken_back(FrameState::Posted, w, before);
         self.inside.leave(w, frames, n);
         n
     }

@@ -315,7 +315,7 @@ pub trait Wake {
 /// Of the frames offered to [`Fill::fill`] and [`Tx::tx`], the taken frames are exactly those that are no longer in the
 /// batch. The call returns their number. They are the first frames for which there is room, among those that the device
 /// can carry. With several queues, this holds for each queue. A frame that the port can never carry is counted. It is
-/// either passed over and stays behind the others ([`PortCounters::foreign`], [`PortCounters::tx_invalid`]), or taken
+/// either passed over and stays behind the others ([`PortCounters::wrong_memory`], [`PortCounters::tx_invalid`]), or taken
 /// and completed (`tx_invalid`). So the frames of one flow are taken in order, and stay in order.
 ///
 /// # Imports

@@ -169,7 +169,7 @@ impl Waiting {
 pub(super) fn finish(packet: &mut [u8], offload: Offload, counters: &PortCounters) -> bool {
     let Some(checksum) = offload.checksum else { return true };
     let finished = checksum.finish(packet).is_ok();
-    counters.csum_finished.add(finished.into());
+    counters.csum_completed.add(finished.into());
     finished
 }
 

@@ -37,33 +37,33 @@ pub(super) struct SteerCounts {
 #[non_exhaustive]
 pub struct HandOffDrops {
     /// Its inbox was full ([`Outbox::steer_or_drop`](super::Outbox::steer_or_drop), `hand_off_or_drop`).
-    pub full: u64,
+    pub inbox_full: u64,
     /// Their flow had more than its share of the inbox.
     pub flow_limit: u64,
     /// No worker reads its inbox any more: frames that were listed at that time, and frames that may be dropped.
-    pub gone: u64,
+    pub inbox_gone: u64,
 }
 
 impl HandOffDrops {
     /// The sum of all causes.
     pub fn total(&self) -> u64 {
-        self.full.wrapping_add(self.flow_limit).wrapping_add(self.gone)
+        self.inbox_full.wrapping_add(self.flow_limit).wrapping_add(self.inbox_gone)
     }
 }
 
-/// The counters of one worker, like a row of the kernel's `/proc/net/softnet_stat`.
+/// The counters of one worker's inbox and steering, like a row of the kernel's `/proc/net/softnet_stat`.
 ///
-/// Conservation over all workers, once nothing moves: frames that an outbox took = `kept` + `sent` + `drops`, and `sent
-/// = received + waiting + lost`.
+/// Conservation over all workers, once nothing moves: frames that an outbox took = `kept` + `enqueued` + `drops`, and
+/// `enqueued = dequeued + waiting + lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct WorkerStats {
+pub struct InboxStats {
     /// Frames that it received from its ports and kept.
     pub kept: u64,
-    /// Frames that went into its inbox.
-    pub sent: u64,
-    /// Frames that were taken out of its inbox, by the worker or by its heir.
-    pub received: u64,
+    /// Frames that other workers put into its inbox.
+    pub enqueued: u64,
+    /// Frames that were taken out of its inbox, by the worker or by the one that took the inbox over.
+    pub dequeued: u64,
     /// Frames meant for it that were dropped.
     pub drops: HandOffDrops,
     /// Approximate number of frames in its inbox, without those that it is processing.
@@ -76,6 +76,6 @@ pub struct WorkerStats {
     pub flow_moves: u64,
     /// Changes of the policy that it has adopted for the frames it steers.
     pub adopted: u64,
-    /// Rounds in which a change had to wait.
+    /// Rounds in which a policy change waited for a worker that made no progress.
     pub postponed: u64,
 }

@@ -4,7 +4,7 @@ use super::config::RecordedQueue;
 use super::label::{Barrier, Source};
 use super::mesh::{Incoming, Mesh};
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Line, Place};
+use crate::pool::{Batch, FrameState, Line};
 use crate::sync::{Doorbell, Worker};
 use std::sync::Arc;
 
@@ -125,8 +125,8 @@ impl Incoming {
                 if fits && Line::unload(line, frames) { len as u32 } else { 0 }
             });
             if units > 0 {
-                frames.taken_back(Place::Queued, w, before);
-                Place::Queued.leave_last(w, frames, units as usize);
+                frames.taken_back(FrameState::Queued, w, before);
+                FrameState::Queued.leave_last(w, frames, units as usize);
                 self.received.add(u64::from(units));
                 return word.map(Source::of);
             }

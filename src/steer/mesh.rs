@@ -2,7 +2,7 @@
 
 use super::config::{MeshConfig, MeshError};
 use super::consumers::FlowConsumers;
-use super::counters::{LaneCounts, SteerCounts, WorkerStats};
+use super::counters::{InboxStats, LaneCounts, SteerCounts};
 use super::inbox::Inbox;
 use super::lane::{GONE, LaneReceiver, LaneSender, Progress, lane};
 use super::outbox::Outbox;
@@ -129,7 +129,7 @@ impl Mesh {
         &self.consumers
     }
 
-    /// Number of changes of the policy. A worker whose [`WorkerStats::adopted`] has the same value steers by the latest
+    /// Number of changes of the policy. A worker whose [`InboxStats::adopted`] has the same value steers by the latest
     /// policy, if no change came before it had adopted the one before.
     #[inline]
     pub fn generation(&self) -> u32 {
@@ -144,18 +144,18 @@ impl Mesh {
     }
 
     /// Each worker's counters, in order.
-    pub fn stats(&self) -> Vec<WorkerStats> {
+    pub fn stats(&self) -> Vec<InboxStats> {
         (0..self.workers()).map(|worker| self.stats_of(worker)).collect()
     }
 
-    fn stats_of(&self, worker: usize) -> WorkerStats {
+    fn stats_of(&self, worker: usize) -> InboxStats {
         let seat = &self.seats[worker].counts;
-        let mut stats = WorkerStats {
+        let mut stats = InboxStats {
             kept: seat.kept.get(),
             flow_moves: seat.flow_moves.get(),
             adopted: seat.adopted.get(),
             postponed: seat.postponed.get(),
-            ..WorkerStats::default()
+            ..InboxStats::default()
         };
         for sender in 0..self.workers() {
             let between = self.between(sender, worker);
@@ -163,11 +163,11 @@ impl Mesh {
             let rest = counts.sent.get().saturating_sub(received);
             let gone = between.progress.reader() == GONE;
             *(if gone { &mut stats.lost } else { &mut stats.waiting }) += rest;
-            stats.sent += counts.sent.get();
-            stats.received += received;
-            stats.drops.full += counts.full.get();
+            stats.enqueued += counts.sent.get();
+            stats.dequeued += received;
+            stats.drops.inbox_full += counts.full.get();
             stats.drops.flow_limit += counts.flow_limit.get();
-            stats.drops.gone += counts.gone.get();
+            stats.drops.inbox_gone += counts.gone.get();
             stats.wakeups += counts.wakeups.get();
         }
         stats

@@ -52,7 +52,7 @@
 //! # Ok(())
 //! # }
 //! ```
-//! Frames are lost in three ways, each counted ([`WorkerStats`]):
+//! Frames are lost in three ways, each counted ([`InboxStats`]):
 //! - [`Outbox::steer_or_drop`] and [`Outbox::hand_off_or_drop`] drop frames that do not fit.
 //! - A [flow limit](MeshConfig::flow_limit), if one is set, drops steered frames.
 //! - An inbox or an outbox is dropped with frames inside; [`Inbox::hand_over`] and [`Outbox::flush_all`] would have
@@ -111,12 +111,12 @@ mod toeplitz;
 
 pub use config::{FlowLimitConfig, MeshConfig, MeshError, RecordedQueue};
 pub use consumers::FlowConsumers;
-pub use counters::{HandOffDrops, WorkerStats};
+pub use counters::{HandOffDrops, InboxStats};
 pub use flow::FlowKey;
 pub use inbox::Inbox;
 pub use label::Source;
 pub use mesh::{Ends, Mesh};
-pub use order::{OrderChecker, OrderCounts, OrderError};
+pub use order::{OrderChecker, OrderError, OrderStats};
 pub use outbox::Outbox;
 pub use policy::{Policy, PolicyError, QueueMap, Targets};
 pub use queue::tx_queue;

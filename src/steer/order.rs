@@ -8,7 +8,7 @@ const WINDOW: u64 = 4096;
 /// each flow = `received` − `duplicated` + `missing`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct OrderCounts {
+pub struct OrderStats {
     /// Frames seen.
     pub received: u64,
     /// Frames that came after one with a higher number.
@@ -90,8 +90,8 @@ impl OrderChecker {
     }
 
     /// The counts over all flows.
-    pub fn counts(&self) -> OrderCounts {
-        OrderCounts {
+    pub fn counts(&self) -> OrderStats {
+        OrderStats {
             received: self.received,
             reordered: self.reordered,
             duplicated: self.duplicated,
@@ -138,10 +138,10 @@ mod tests {
     fn a_frame_that_comes_late_is_reordered_and_no_longer_missing() {
         let mut order = OrderChecker::new(2).unwrap();
         assert!([0, 1, 3].into_iter().all(|number| order.see(0, number)));
-        assert_eq!(order.counts(), OrderCounts { received: 3, missing: 1, ..OrderCounts::default() });
+        assert_eq!(order.counts(), OrderStats { received: 3, missing: 1, ..OrderStats::default() });
         assert!(!order.see(0, 2) && !order.see(0, 2));
         assert!(order.see(1, 0), "another flow has numbers of its own");
-        let counts = OrderCounts { received: 6, reordered: 1, duplicated: 1, missing: 0 };
+        let counts = OrderStats { received: 6, reordered: 1, duplicated: 1, missing: 0 };
         assert_eq!(order.counts(), counts);
     }
 
@@ -152,7 +152,7 @@ mod tests {
         ) {
             let mut order = OrderChecker::new(2).unwrap();
             let mut seen = [HashSet::new(), HashSet::new()];
-            let (mut highest, mut expect) = ([None::<u64>; 2], OrderCounts::default());
+            let (mut highest, mut expect) = ([None::<u64>; 2], OrderStats::default());
             for (flow, number) in steps {
                 order.see(flow, number);
                 expect.received += 1;

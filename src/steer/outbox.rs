@@ -33,7 +33,7 @@ const AHEAD: usize = 8;
 /// The sending side of a worker: the policy, and a list and a lane for every worker.
 ///
 /// If it is dropped, listed frames are freed by the slow path, counted as
-/// [`HandOffDrops::gone`](super::HandOffDrops::gone). Call [`Outbox::flush_all`] first to hand them over.
+/// [`HandOffDrops::inbox_gone`](super::HandOffDrops::inbox_gone). Call [`Outbox::flush_all`] first to hand them over.
 #[derive(Debug)]
 pub struct Outbox {
     own: u8,

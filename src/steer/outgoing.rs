@@ -7,7 +7,7 @@ use super::limit::FlowLimit;
 use super::mesh::Mesh;
 use super::toeplitz::Toeplitz;
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Drain, LINE_MAX, Line, Place};
+use crate::pool::{Batch, Drain, FrameState, LINE_MAX, Line};
 use crate::sync::Worker;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -156,10 +156,10 @@ impl Outgoing {
     /// Sends the list's `n` frames in lines, each with frames received at one place.
     #[inline]
     fn send(&mut self, w: &Worker, n: u32) {
-        Place::Queued.enter_batch(w, &self.list, n as usize);
+        FrameState::Queued.enter_batch(w, &self.list, n as usize);
         let mut runs = self.runs.iter();
         let (mut unsent, mut left, mut source) = (n as usize, 0, Source::default());
-        let mut frames = self.list.hand_over(Place::Queued, w, n as usize);
+        let mut frames = self.list.hand_over(FrameState::Queued, w, n as usize);
         // There are as many slots as frames, so at least as many as lines. When no frame is left, a slot stays free,
         // and that ends the call.
         self.lane.send(n, |slot| {

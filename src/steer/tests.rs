@@ -203,7 +203,7 @@ fn a_list_arrives_whole_with_its_source_and_is_queued_on_its_way() {
     assert_eq!(rig.take(1), Some((FROM, run(1, 0, 20).collect())));
     assert_eq!(rig.take(1), None);
     let stats = rig.mesh.stats()[1];
-    assert_eq!((stats.sent, stats.received, stats.waiting, stats.drops.total()), (20, 20, 0, 0));
+    assert_eq!((stats.enqueued, stats.dequeued, stats.waiting, stats.drops.total()), (20, 20, 0, 0));
     assert!(rig.pool.ledger().all_freed());
 }
 
@@ -215,7 +215,7 @@ fn frames_for_the_worker_itself_stay_and_touch_no_lane() {
     assert_eq!(rig.steer_from(0, unmapped, run(2, 0, 2)).len(), 2);
     rig.flush(0);
     assert_eq!((rig.take(0), rig.take(1)), (None, None));
-    assert_eq!((rig.mesh.stats()[0].kept, rig.mesh.stats()[0].sent), (7, 0));
+    assert_eq!((rig.mesh.stats()[0].kept, rig.mesh.stats()[0].enqueued), (7, 0));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn lists_of_several_sources_come_apart_again() {
     from_first.retain(|(_, taken)| taken[0].0 == 1);
     let expect = (0..).zip(sources).map(|(number, source)| (source, run(1, 10 * number, 9).collect()));
     assert_eq!(from_first, expect.collect::<Vec<_>>());
-    assert_eq!(rig.mesh.stats()[2].received, 40);
+    assert_eq!(rig.mesh.stats()[2].dequeued, 40);
 }
 
 #[test]
@@ -272,7 +272,10 @@ fn a_full_inbox_drops_what_does_not_fit_and_says_so() {
         rig.flush(0);
     }
     let stats = rig.mesh.stats()[1];
-    assert_eq!((stats.sent, stats.drops), (64, HandOffDrops { full: 116, ..HandOffDrops::default() }));
+    assert_eq!(
+        (stats.enqueued, stats.drops),
+        (64, HandOffDrops { inbox_full: 116, ..HandOffDrops::default() })
+    );
     assert_eq!((rig.pool.ledger().queued, rig.pool.ledger().balanced()), (64, true));
     assert_eq!(rig.take_all(1), run(1, 0, 64).collect::<Vec<_>>());
     assert!(rig.pool.ledger().all_freed());
@@ -289,7 +292,7 @@ fn a_frame_in_work_still_takes_its_place() {
     assert_eq!(rig.take(1).unwrap().1.len(), 60);
     rig.steer(0, run(1, 60, 60));
     rig.flush(0);
-    assert_eq!((rig.mesh.stats()[1].drops.full, rig.take_all(1).len()), (56, 4));
+    assert_eq!((rig.mesh.stats()[1].drops.inbox_full, rig.take_all(1).len()), (56, 4));
     rig.workers[1].inbox.as_mut().unwrap().finish();
     rig.steer(0, run(1, 120, 60));
     rig.flush(0);
@@ -307,7 +310,7 @@ fn one_flow_cannot_take_a_whole_inbox() {
     }
     let stats = rig.mesh.stats()[1];
     assert!(stats.drops.flow_limit > 2000, "{stats:?}");
-    assert_eq!(stats.drops.full, 0, "the inbox never fills");
+    assert_eq!(stats.drops.inbox_full, 0, "the inbox never fills");
     let taken = rig.take_all(1);
     let others = taken.iter().filter(|(flow, _)| *flow >= 100).count();
     assert_eq!(others, 256, "no frame of the others is dropped");

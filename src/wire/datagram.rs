@@ -153,7 +153,7 @@ impl Datagram {
     /// # let came = Datagram { src_mac: a, dst_mac: b, src, dst, hop_limit: 3, tos: 0 };
     /// # let mut frame = [7; 60];
     /// # came.write(&mut frame)?;
-    /// assert_eq!(Datagram::turn_round(&mut frame)?, came);
+    /// assert_eq!(Datagram::swap_endpoints(&mut frame)?, came);
     /// let (back, payload) = Datagram::parse(&frame)?;
     /// assert_eq!((back.src, back.dst, back.hop_limit, payload), (came.dst, came.src, 64, &[7; 18][..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -167,7 +167,7 @@ impl Datagram {
     /// # Cost
     /// Only the headers are read. Swapping addresses and ports changes no checksum, so a wrong checksum goes back
     /// wrong.
-    pub fn turn_round(frame: &mut [u8]) -> Result<Datagram, NoDatagram> {
+    pub fn swap_endpoints(frame: &mut [u8]) -> Result<Datagram, NoDatagram> {
         let (datagram, _) = Datagram::locate(frame)?;
         datagram.answer().ok_or(NoDatagram::Unanswerable)?;
         let ports = frame.get_mut(datagram.headers_len() - udp::HEADER_LEN..).ok_or(NoDatagram::BadLength)?;
@@ -196,7 +196,8 @@ impl Datagram {
     pub fn answer(&self) -> Option<Datagram> {
         let Datagram { src_mac, dst_mac, src, dst, .. } = *self;
         let is_one = |ip: IpAddr| !ip.is_multicast() && !ip.is_unspecified() && ip != IpAddr::from([255; 4]);
-        let are_single = is_one(src.ip()) && is_one(dst.ip()) && !src_mac.is_group() && !dst_mac.is_group();
+        let are_single =
+            is_one(src.ip()) && is_one(dst.ip()) && !src_mac.is_multicast() && !dst_mac.is_multicast();
         let is_other = src.ip() != dst.ip() && !src.ip().is_loopback();
         (are_single && is_other && src.port() != 0).then_some(Datagram {
             src_mac: dst_mac,

@@ -117,7 +117,7 @@ impl MacAddr {
 
     /// Returns whether it is the broadcast address or a multicast address.
     #[inline]
-    pub const fn is_group(self) -> bool {
+    pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 }
@@ -280,9 +280,9 @@ mod tests {
 
     #[test]
     fn groups_are_told_from_stations() {
-        assert!(MacAddr::BROADCAST.is_group());
-        assert!(MacAddr::new([0x01, 0, 0x5e, 0, 0, 1]).is_group());
-        assert!(!MacAddr::new([0x02, 0, 0, 0, 0, 1]).is_group());
+        assert!(MacAddr::BROADCAST.is_multicast());
+        assert!(MacAddr::new([0x01, 0, 0x5e, 0, 0, 1]).is_multicast());
+        assert!(!MacAddr::new([0x02, 0, 0, 0, 0, 1]).is_multicast());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A host passes such packets to its card, which does the work while it sends. If the card is a program (TAP, veth, a
 //! packet socket), they arrive as they are. The kernel describes the open work of each packet by a header of ten bytes,
 //! `struct virtio_net_hdr` ([`Offload::from_virtio`]). AF_XDP does not describe it, and only the checksum itself shows
-//! it ([`finish_unfinished`]).
+//! it ([`complete_checksum`]).
 //!
 //! Source: `linux/virtio_net.h`; virtio 1.3, 5.1.6 ("Device Operation").
 
@@ -272,15 +272,15 @@ pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
 /// One in 65,535 complete checksums looks the same by chance. Completing it again does no harm to an intact packet.
 ///
 /// ```
-/// use netmem::wire::offload::finish_unfinished;
+/// use netmem::wire::offload::complete_checksum;
 ///
-/// assert!(!finish_unfinished(&mut [0; 60]));
+/// assert!(!complete_checksum(&mut [0; 60]));
 /// ```
 ///
 /// # Cost
 /// The lines of the headers, and some thirty instructions; if there is one, a pass over the packet.
 #[inline]
-pub fn finish_unfinished(frame: &mut [u8]) -> bool {
+pub fn complete_checksum(frame: &mut [u8]) -> bool {
     match unfinished(frame) {
         Some(layers) => finish_ip(frame, &layers),
         None => false,

@@ -47,7 +47,7 @@ pub struct BadOptions {
 
 /// One option: its position in the header, and its length.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct FrameState {
     at: usize,
     length: usize,
 }
@@ -72,7 +72,7 @@ enum Entry {
 impl Strictness {
     /// Returns the kind of the source route at `place`. Its pointer must name a whole address, or the position behind
     /// its end.
-    fn of(self, header: &[u8], Place { at, length }: Place) -> Result<Strictness, BadOptions> {
+    fn of(self, header: &[u8], FrameState { at, length }: FrameState) -> Result<Strictness, BadOptions> {
         if length < 3 {
             return Err(bad(at + 1));
         }
@@ -141,7 +141,7 @@ pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {
 pub fn retain_copied(packet: &mut [u8]) {
     let (length, mut at) = (header(packet).len(), HEADER_LEN);
     let header = &mut packet[..length];
-    while let Ok(Some(Place { at: option, length })) = next(header, &mut at) {
+    while let Ok(Some(FrameState { at: option, length })) = next(header, &mut at) {
         if header[option] & COPIED == 0 {
             header[option..option + length].fill(NOTHING);
         }
@@ -156,7 +156,7 @@ fn header(packet: &[u8]) -> &[u8] {
 
 /// Returns the option at or behind `at` that has a length, and moves `at` behind it. Returns None at the end of the
 /// list.
-fn next(header: &[u8], at: &mut usize) -> Result<Option<Place>, BadOptions> {
+fn next(header: &[u8], at: &mut usize) -> Result<Option<FrameState>, BadOptions> {
     while let Some(kind) = header.get(*at) {
         match *kind {
             END => break,
@@ -166,7 +166,7 @@ fn next(header: &[u8], at: &mut usize) -> Result<Option<Place>, BadOptions> {
                 if length < 2 || *at + length > header.len() {
                     return Err(bad(*at + 1));
                 }
-                let place = Place { at: *at, length };
+                let place = FrameState { at: *at, length };
                 *at += length;
                 return Ok(Some(place));
             }
@@ -176,7 +176,7 @@ fn next(header: &[u8], at: &mut usize) -> Result<Option<Place>, BadOptions> {
 }
 
 /// Returns the entry to write into a record route or timestamp option.
-fn entry(header: &[u8], Place { at, length }: Place) -> Result<Entry, BadOptions> {
+fn entry(header: &[u8], FrameState { at, length }: FrameState) -> Result<Entry, BadOptions> {
     let times = header[at] == TIMESTAMP;
     let first = if times { 5 } else { 4 };
     if length < first - 1 {

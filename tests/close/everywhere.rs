@@ -3,7 +3,7 @@
 use netmem::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit, local_queue};
 use netmem::packet::{HeadCache, Packet, ReadyPackets, ReadyStack, Reset};
 use netmem::page::Memory;
-use netmem::pool::{Batch, DmaMap, Fragment, Fragments, Place, Pool, PoolConfig, SharedFrame, StillOut};
+use netmem::pool::{Batch, DmaMap, Fragment, Fragments, FrameState, Pool, PoolConfig, SharedFrame, StillOut};
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::{Fill, Tx};
 use netmem::sync::Worker;
@@ -52,7 +52,7 @@ pub struct Everywhere {
     pub heads: HeadCache,
     pub pool: Pool,
     /// The lines that frames of a known number and place were allocated in.
-    sites: Vec<(u32, u64, Option<Place>)>,
+    sites: Vec<(u32, u64, Option<FrameState>)>,
 }
 
 #[track_caller]
@@ -102,8 +102,8 @@ impl Everywhere {
         write(piece.data_mut());
         take(&pool, w, 3).free(other);
         let sites = vec![
-            (posted, 3, Some(Place::Posted)),
-            (queued, 4, Some(Place::Queued)),
+            (posted, 3, Some(FrameState::Posted)),
+            (queued, 4, Some(FrameState::Queued)),
             (sent_on, 2, None),
             (shared, 1, None),
             (cut, 1, None),
@@ -143,7 +143,7 @@ impl Everywhere {
             let here = holders
                 .iter()
                 .find(|holder| holder.site.is_some_and(|site| (site.file(), site.line()) == (file!(), line)));
-            assert_eq!(here.map(|holder| (holder.frames, holder.place)), Some((frames, place)), "{still}");
+            assert_eq!(here.map(|holder| (holder.frames, holder.state)), Some((frames, place)), "{still}");
             assert!(said.contains(&format!("{}:{line}", file!())), "{said}");
         }
         assert!(holders.iter().all(|holder| holder.oldest >= Duration::from_millis(5)), "{still}");

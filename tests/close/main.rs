@@ -8,7 +8,7 @@ use everywhere::{BYTES, Everywhere, OUT, Places};
 use netmem::forward::local_queue::{Reader, Retention};
 use netmem::packet::{HeadCache, Packet, ReadyStack};
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
-use netmem::pool::{Batch, Fragment, Fragments, Frame, Place, Pool, SharedFrame, StillOut};
+use netmem::pool::{Batch, Fragment, Fragments, Frame, FrameState, Pool, SharedFrame, StillOut};
 use netmem::port::mem::{MemDevice, MemPort};
 use netmem::port::{Complete, Fill, Rx};
 use netmem::sync::Worker;
@@ -117,7 +117,7 @@ impl Closed {
 
     fn release_keeper(&mut self, mut retention: Retention, traced: bool) {
         let last = self.still_out();
-        let kept = last.1.iter().find(|holder| holder.place == Some(Place::Queued));
+        let kept = last.1.iter().find(|holder| holder.state == Some(FrameState::Queued));
         assert_eq!(kept.map(|holder| (last.1.len(), holder.frames)), traced.then_some((1, 2)), "{last}");
         assert_eq!(retention.turn(&mut self.other), 0, "it never lets go");
         self.still_out();

@@ -6,8 +6,8 @@
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::steer::{
-    DEFAULT_KEY, Ends, FlowKey, FlowLimitConfig, Inbox, Mesh, MeshConfig, OrderChecker, Outbox, Policy,
-    Source, Toeplitz, WorkerStats,
+    DEFAULT_KEY, Ends, FlowKey, FlowLimitConfig, Inbox, InboxStats, Mesh, MeshConfig, OrderChecker, Outbox,
+    Policy, Source, Toeplitz,
 };
 use netmem::sync::Worker;
 use std::mem::take;
@@ -288,7 +288,7 @@ impl Scene {
     fn check(&self) {
         let (stats, ledger) = (self.mesh.stats(), self.pool.ledger());
         let listed = self.listed() + self.stayed();
-        let sum = |of: fn(&WorkerStats) -> u64| stats.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&InboxStats) -> u64| stats.iter().map(of).sum::<u64>();
         let in_hands: usize = self.workers.iter().map(|at| at.kept.len() + at.taken.len()).sum();
         assert!(ledger.balanced(), "{ledger:?}");
         assert_eq!((ledger.queued, ledger.owned), (sum(|stats| stats.waiting), listed), "{stats:#?}");
@@ -307,7 +307,7 @@ impl Scene {
                 (0..40).for_each(|_| self.take(worker));
             }
         }
-        let full = |scene: &Scene| scene.mesh.stats().iter().map(|stats| stats.drops.full).sum::<u64>();
+        let full = |scene: &Scene| scene.mesh.stats().iter().map(|stats| stats.drops.inbox_full).sum::<u64>();
         let before = full(&self);
         for worker in 0..self.workers.len() {
             (0..QUEUES).for_each(|queue| self.steer(worker, queue, 0, true));

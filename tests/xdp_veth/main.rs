@@ -179,7 +179,7 @@ fn frames_cross_from_one_interface_to_another_without_being_copied() {
             let (ra, tb) = (a.counters(), b.counters());
             assert_eq!((ra.rx.get(), ra.rx_bytes.get(), ra.rx_drops()), (200, 200 * 60, 0));
             assert_eq!((tb.tx.get(), tb.tx_bytes.get(), tb.completed.get()), (200, 200 * 60, 200));
-            assert_eq!((ra.bad_descriptor.get(), ra.foreign.get(), tb.tx_invalid.get()), (0, 0, 0));
+            assert_eq!((ra.bad_descriptor.get(), ra.wrong_memory.get(), tb.tx_invalid.get()), (0, 0, 0));
             assert!(pool.ledger().balanced() && pool.ledger().posted == 128, "{:?}", pool.ledger());
             drop((a, b));
             assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
@@ -259,16 +259,16 @@ fn frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller()
         for n in [0, 3, 6] {
             assert_eq!(wire.receive(), ethernet(n));
         }
-        assert_eq!((port.counters().foreign.get(), port.counters().tx_invalid.get()), (3, 3));
+        assert_eq!((port.counters().wrong_memory.get(), port.counters().tx_invalid.get()), (3, 3));
         // Found: while the interface was down, they were not counted.
         ip("link set dev a0 down");
         let _ = port.arm();
         port.disarm();
         assert!(matches!(port.state(), PortState::Down(_)));
         assert_eq!((port.tx(&mut here.w, &mut frames), frames.len()), (0, 6));
-        assert_eq!((port.counters().foreign.get(), port.counters().tx_invalid.get()), (6, 6));
+        assert_eq!((port.counters().wrong_memory.get(), port.counters().tx_invalid.get()), (6, 6));
         assert_eq!(port.fill(&mut here.w, &mut frames), 3, "to be filled, their length does not matter");
-        assert_eq!((frames.len(), port.counters().foreign.get()), (3, 9));
+        assert_eq!((frames.len(), port.counters().wrong_memory.get()), (3, 9));
         drop((frames, port));
         assert!(here.pool.ledger().all_freed() && there.pool.ledger().all_freed());
     });

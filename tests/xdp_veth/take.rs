@@ -59,7 +59,7 @@ fn solicitation(hop_limit: u8) -> Vec<u8> {
 /// The documentation of [`Take`] as a second implementation: returns the rule that takes the frame, if one does.
 fn model<'a>(take: &'a Take, frame: &[u8]) -> Option<&'a TakeRule> {
     let (link, packet) = frame.split_at_checked(14)?;
-    let is_group = link[0] & 1 == 1;
+    let is_multicast = link[0] & 1 == 1;
     let (protocol, to, payload) = match (&link[12..], packet.first()?) {
         ([0x08, 0x00], 0x45) if packet.len() >= 20 => {
             let is_fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
@@ -76,7 +76,7 @@ fn model<'a>(take: &'a Take, frame: &[u8]) -> Option<&'a TakeRule> {
     }?;
     let port = payload.get(2..4).map(|port| u16::from_be_bytes([port[0], port[1]]));
     let is_ours = |rule: &&TakeRule| match rule.to {
-        _ if !is_group => link[..6] == MAC,
+        _ if !is_multicast => link[..6] == MAC,
         Some(net) => net.addr().is_multicast() && net.broadcast().is_multicast(),
         None => false,
     };

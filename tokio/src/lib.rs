@@ -46,7 +46,7 @@
 //! ```
 //! use netmem::port::mem::{MemConfig, MemPort};
 //! use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
-//! use netmem_tokio::{AsyncPort, closed};
+//! use netmem_tokio::{AsyncPort, close_pool};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,7 +70,7 @@
 //! network.await?;
 //! drop(frames);
 //! assert!(port.close(std::time::Duration::from_secs(1)).await); // everything is sent
-//! closed(&pool).await; // all frames are freed
+//! close_pool(&pool).await; // all frames are freed
 //! # Ok(())
 //! # }
 //! ```
@@ -83,7 +83,7 @@ mod share;
 mod watch;
 
 pub use control::{DriverControl, DriverCounters};
-pub use pool::closed;
+pub use pool::close_pool;
 pub use port::AsyncPort;
 pub use queue::{Incoming, Outgoing};
 pub use share::Driver;

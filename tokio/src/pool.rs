@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 ///
 /// # Cancelling
 /// The pool stays closed.
-pub async fn closed(pool: &Pool) {
+pub async fn close_pool(pool: &Pool) {
     pool.close();
     let mut pause = SHORTEST;
     while pool.close_and_wait(Duration::ZERO).is_err() {

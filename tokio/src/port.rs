@@ -110,7 +110,7 @@ impl AsyncPort {
     }
 
     /// Transmits all of `frames`, waiting for room. Returns their number. Frames that the port can never carry are
-    /// freed, and the port counts them (`foreign`, `tx_invalid`, `tx_too_long`). If the port is down, the call returns at
+    /// freed, and the port counts them (`wrong_memory`, `tx_invalid`, `tx_too_long`). If the port is down, the call returns at
     /// once, and all frames that it did not take stay in `frames`. Free them, or wait until it is
     /// [up](AsyncPort::up).
     ///

@@ -7,7 +7,7 @@ mod scripted;
 
 use netmem::Batch;
 use netmem::port::mem::{MemConfig, MemPort};
-use netmem_tokio::{AsyncPort, Incoming, Outgoing, closed};
+use netmem_tokio::{AsyncPort, Incoming, Outgoing, close_pool};
 use scripted::{PATIENCE, RING, frames, pool, runtime, scripted, until};
 use std::future::Future;
 use std::pin::pin;
@@ -215,7 +215,7 @@ fn bursts_that_are_cancelled_at_random_lose_no_frame_double_none_and_keep_their_
         let cancelled = timeout(PATIENCE, server).await.expect("the server sees the end").unwrap();
         assert!(cancelled > 50, "{cancelled} calls were cancelled");
         drop((port, device));
-        timeout(PATIENCE, closed(&pool)).await.expect("all frames are freed");
+        timeout(PATIENCE, close_pool(&pool)).await.expect("all frames are freed");
         assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }

@@ -10,7 +10,7 @@ mod testbed;
 use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
 use netmem::wire::Datagram;
 use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig, Tx, Wake};
-use netmem_tokio::{AsyncPort, closed};
+use netmem_tokio::{AsyncPort, close_pool};
 use std::net::UdpSocket;
 use std::time::Duration;
 use testbed::{Testbed, Wiring, wait_until};
@@ -48,7 +48,7 @@ fn an_echo_is_woken_by_its_socket_and_by_the_one_after_its_interface_came_back()
         loop {
             port.receive(&mut frames).await;
             frames.each_data_mut(0, |_, data| {
-                let _ = Datagram::turn_round(data);
+                let _ = Datagram::swap_endpoints(data);
             });
             port.transmit(&mut frames).await;
             // Frames of an interface that is gone.
@@ -63,7 +63,7 @@ fn an_echo_is_woken_by_its_socket_and_by_the_one_after_its_interface_came_back()
     server.abort();
     runtime.block_on(async {
         assert!(server.await.unwrap_err().is_cancelled());
-        tokio::time::timeout(Duration::from_secs(60), closed(&pool)).await.expect("all frames are freed");
+        tokio::time::timeout(Duration::from_secs(60), close_pool(&pool)).await.expect("all frames are freed");
     });
     bed.assert_nothing_left();
 }

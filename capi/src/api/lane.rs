@@ -307,11 +307,11 @@ pub unsafe extern "C" fn netmem_lane_counts(
         let left = sent.wrapping_sub(came);
         let (waiting, lost) = if lane.is_gone(End::Receiver) { (0, left) } else { (left, 0) };
         let all = [
-            ("sent", stats.sent),
-            ("received", stats.received.saturating_sub(freed)),
+            ("sent", stats.enqueued),
+            ("received", stats.dequeued.saturating_sub(freed)),
             ("waiting", stats.waiting),
             ("lost", stats.lost + freed),
-            ("gone", stats.drops.gone),
+            ("gone", stats.drops.inbox_gone),
             ("packets_sent", sent),
             ("packets_received", came),
             ("packets_waiting", waiting),

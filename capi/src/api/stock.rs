@@ -71,7 +71,7 @@ pub struct netmem_stock_counts {
 pub struct netmem_stock_holder {
     /// The call site as "program+0x1234 (function+0x56)", a string that ends with a 0 byte. Empty if it is
     /// not known.
-    pub place: [c_char; 120],
+    pub site: [c_char; 120],
     /// Number of objects.
     pub objects: u64,
     /// 0 in this version.
@@ -300,11 +300,11 @@ pub unsafe extern "C" fn netmem_stock_holders(
 }
 
 fn holder(at: Code, objects: u64) -> netmem_stock_holder {
-    let mut place = [0; 120];
-    for (to, byte) in place.iter_mut().take(119).zip(at.text().unwrap_or_default().bytes()) {
+    let mut site = [0; 120];
+    for (to, byte) in site.iter_mut().take(119).zip(at.text().unwrap_or_default().bytes()) {
         *to = c_char::from_ne_bytes([byte]);
     }
-    netmem_stock_holder { place, objects, reserved: [0; 2] }
+    netmem_stock_holder { site, objects, reserved: [0; 2] }
 }
 
 /// The `n` addresses at `objects`.

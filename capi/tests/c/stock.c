@@ -149,7 +149,7 @@ static void what_is_left_names_its_place(void)
     netmem_stock_holder holders[4];
     CHECK(netmem_stock_take(stock, some, 2, __builtin_return_address(0)) == 0 && netmem_stock_take(stock, some + 2, 1, NULL) == 0);
     CHECK(netmem_stock_holders(stock, NULL, 0, holders, 4) == 2);
-    CHECK(holders[0].objects == 2 && strchr(holders[0].place, '+') && holders[1].objects == 1 && !holders[1].place[0]);
+    CHECK(holders[0].objects == 2 && strchr(holders[0].site, '+') && holders[1].objects == 1 && !holders[1].site[0]);
     CHECK(netmem_stock_holders(stock, some, 2, holders, 4) == 1 && holders[0].objects == 1);
     CHECK(netmem_stock_close(stock) == 3);
 }

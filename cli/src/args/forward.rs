@@ -315,7 +315,7 @@ impl ModeArg {
 pub enum RoutesArg {
     /// Only the --route options.
     #[default]
-    Given,
+    Static,
     /// The kernel's routes as they change. A --route has priority.
     Kernel,
 }
@@ -411,7 +411,8 @@ The object of --json:
   windows {counted, dropped, p10, p90} or null,
   generator {sent, refused} or null,
   received, originated (ICMP errors, made of dropped frames), fragmented
-  (packets that were fragmented), fragments (made of these packets),
+  (packets that were fragmented, or segmented for a port without offloads),
+  fragments (the pieces of both),
   transmitted, held, passed, dropped {reason: n} (with --steer also
   inbox_full, flow_limit, inbox_gone: dropped between workers),
   icmp {sent {message: n}, suppressed {why: n}} (suppressed: dropped packets about

@@ -36,7 +36,7 @@ pub fn broken(report: &Report, stopped: bool) -> Vec<String> {
         let of = |names: &[&str]| -> u64 {
             report.dropped.iter().filter(|(name, _)| names.contains(name)).map(|(_, frames)| frames).sum()
         };
-        let (headless, between) = (of(&[Reason::NoHead.name()]), of(&LOST_BETWEEN));
+        let (headless, between) = (of(&[Reason::NoMem.name()]), of(&LOST_BETWEEN));
         if received != seen + headless + between {
             broken.push(format!(
                 "check failed: received {received} = seen by the hooks {seen} + without a head {headless} + lost between \

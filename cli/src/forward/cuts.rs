@@ -190,7 +190,8 @@ impl Cuts {
     /// Returns the packets dropped between workers so far.
     fn between(&self) -> Vec<(&'static str, u64)> {
         let drops = self.steering.iter().map(SteeringControl::drops);
-        let counts = |drops: netmem::steer::HandOffDrops| [drops.full, drops.flow_limit, drops.gone];
+        let counts =
+            |drops: netmem::steer::HandOffDrops| [drops.inbox_full, drops.flow_limit, drops.inbox_gone];
         drops.flat_map(|drops| LOST_BETWEEN.into_iter().zip(counts(drops))).collect()
     }
 

@@ -11,7 +11,7 @@ const LINKS_MAX: usize = 40;
 
 /// The file that a path leads to, however the path is written.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum FrameState {
     /// A file that exists: its device and inode.
     There(u64, u64),
     /// A file that is to be created: its folder and name.
@@ -26,7 +26,7 @@ enum Place {
 pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
     let standard = |path: &&PathBuf| *path == Path::new("-");
     let (inputs, read): (Vec<_>, Vec<_>) = ports.iter().filter_map(PortSpec::input).partition(standard);
-    let read: Vec<Place> = read.into_iter().map(|path| place(path)).collect();
+    let read: Vec<FrameState> = read.into_iter().map(|path| place(path)).collect();
     if inputs.len() > 1 {
         return Err(Failure::Input("standard input would be read twice: give it to one port".to_owned()));
     }
@@ -49,11 +49,11 @@ pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn place(path: &Path) -> Place {
+fn place(path: &Path) -> FrameState {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         if let Ok(file) = path.metadata() {
-            return Place::There(file.dev(), file.ino());
+            return FrameState::There(file.dev(), file.ino());
         }
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -63,11 +63,11 @@ fn place(path: &Path) -> Place {
             Ok(target) => path = folder.join(target),
             Err(_) => {
                 let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-                return Place::ToCome(folder.join(path.file_name().unwrap_or_default()));
+                return FrameState::ToCome(folder.join(path.file_name().unwrap_or_default()));
             }
         }
     }
-    Place::ToCome(path)
+    FrameState::ToCome(path)
 }
 
 #[cfg(test)]

@@ -419,7 +419,7 @@ fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
 }
 
 fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) -> Result<(), Failure> {
-    if mode == ModeArg::Ip && routes.is_empty() && from == RoutesArg::Given {
+    if mode == ModeArg::Ip && routes.is_empty() && from == RoutesArg::Static {
         return refuse(
             "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, \
              or --routes kernel, or --mode cross-connect",

@@ -12,7 +12,7 @@ use crate::control::Record;
 use crate::control::registry::Registry;
 use netmem::forward::{Idle, Meters, SteeringControl};
 use netmem::page::Memory;
-use netmem::pool::{Holder, Ledger, Pool, PoolStats};
+use netmem::pool::{Holder, Pool, PoolStats};
 use netmem::port::{Port, PortState};
 use netmem_ports::{DeviceSpec, PortSpec};
 use std::sync::Arc;
@@ -171,22 +171,11 @@ fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>)
 
 /// Returns the ledger's states, then the counters with page_pool's names.
 fn pool_record(pool: &Pool) -> Record {
-    let Ledger { name, total, free, cached, ready, owned, posted, queued, returning, miscounted } =
-        pool.ledger();
-    let states = [
-        ("limit", pool.frames() as u64),
-        ("total", total),
-        ("free", free),
-        ("cached", cached),
-        ("ready", ready),
-        ("owned", owned),
-        ("posted", posted),
-        ("queued", queued),
-        ("returning", returning),
-        ("miscounted", miscounted),
-    ];
+    let ledger = pool.ledger();
+    let sizes = [("limit", pool.frames() as u64), ("total", ledger.total)];
     // The counters are read one after another while frames move. So a term may be a count below 0 for a moment, which
     // wraps. It is shown as 0.
+    let states = sizes.into_iter().chain(ledger.iter());
     let states = states.map(|(state, frames)| (state, if frames > i64::MAX as u64 { 0 } else { frames }));
     let PoolStats { alloc, recycle, released, failed, map_failed, .. } = pool.stats();
     let counters = [
@@ -206,7 +195,7 @@ fn pool_record(pool: &Pool) -> Record {
         ("map_failed", map_failed),
         ("leaving_pages", pool.leaving_pages() as u64),
     ];
-    let record = Record::default().with("name", name).with_all(states);
+    let record = Record::default().with("name", ledger.name.clone()).with_all(states);
     record.with("inflight", pool.inflight()).with_all(counters)
 }
 
@@ -221,11 +210,11 @@ fn holder_record(holder: &Holder) -> Record {
     let site = holder.site.map_or_else(|| "taken before tracing was on".to_owned(), ToString::to_string);
     // A frame that was taken before tracing began may have moved since then, which nothing recorded.
     let unmoved = if holder.site.is_some() { "program" } else { "unknown" };
-    let place = holder.place.map_or_else(|| unmoved.to_owned(), |place| format!("{place:?}").to_lowercase());
+    let state = holder.state.map_or_else(|| unmoved.to_owned(), |state| format!("{state:?}").to_lowercase());
     Record::default()
         .with("name", site)
         .with("frames", holder.frames)
-        .with("place", place)
+        .with("state", state)
         .with("oldest_ms", u64::try_from(holder.oldest.as_millis()).unwrap_or(u64::MAX))
 }
 

@@ -12,7 +12,7 @@ use netmem::port::{Port, PortCounters, PortState, WrapCounters};
 use netmem::stats::Quantiles;
 #[cfg(test)]
 use netmem::stats::Writer;
-use netmem::steer::{MeshConfig, RecordedQueue, WorkerStats};
+use netmem::steer::{InboxStats, MeshConfig, RecordedQueue};
 use netmem_router::icmp::IcmpCounters;
 use std::fmt;
 use std::sync::Arc;
@@ -130,10 +130,9 @@ impl FilterReport {
 pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Vec<(&'static str, u64)> {
     let count = |reason| meters.iter().map(|meters| meters.drops.get(reason)).sum();
     let forwarders = Reason::ALL.iter().map(|&reason| (reason.name(), count(reason)));
-    let between = steering
-        .map(SteeringControl::drops)
-        .into_iter()
-        .flat_map(|drops| LOST_BETWEEN.into_iter().zip([drops.full, drops.flow_limit, drops.gone]));
+    let between = steering.map(SteeringControl::drops).into_iter().flat_map(|drops| {
+        LOST_BETWEEN.into_iter().zip([drops.inbox_full, drops.flow_limit, drops.inbox_gone])
+    });
     forwarders.chain(between).collect()
 }
 
@@ -161,14 +160,14 @@ impl SteerReport {
 }
 
 /// Returns a worker's counters of packets between workers, by name.
-pub fn steer_counts(stats: &WorkerStats) -> [(&'static str, u64); 12] {
+pub fn steer_counts(stats: &InboxStats) -> [(&'static str, u64); 12] {
     [
         ("kept", stats.kept),
-        ("sent", stats.sent),
-        ("received", stats.received),
-        ("inbox_full", stats.drops.full),
+        ("enqueued", stats.enqueued),
+        ("dequeued", stats.dequeued),
+        ("inbox_full", stats.drops.inbox_full),
         ("flow_limit", stats.drops.flow_limit),
-        ("inbox_gone", stats.drops.gone),
+        ("inbox_gone", stats.drops.inbox_gone),
         ("lost", stats.lost),
         ("waiting", stats.waiting),
         ("wakeups", stats.wakeups),
@@ -189,8 +188,9 @@ pub struct WorkerReport {
     pub handed: u64,
     /// ICMP errors.
     pub originated: u64,
-    /// Packets that were fragmented, and their fragments.
+    /// Packets that were fragmented, or segmented for a port without offloads.
     pub fragmented: u64,
+    /// The fragments and segments of those.
     pub fragments: u64,
     pub transmitted: u64,
     pub dropped: u64,

@@ -117,10 +117,10 @@ fn routes(
 ) -> Result<(ModeDecision, Option<GivenRoutes>, Option<Follower>), Failure> {
     let built_in = netmem_traffic::routes();
     let (ports, routes, own, from) = match &plan.source {
-        Source::BuiltIn(_) => (&[][..], &built_in[..], &[][..], RoutesArg::Given),
+        Source::BuiltIn(_) => (&[][..], &built_in[..], &[][..], RoutesArg::Static),
         Source::Ports { ports, routes, own, from, .. } => (&ports[..], &routes[..], &own[..], *from),
     };
-    if from == RoutesArg::Given {
+    if from == RoutesArg::Static {
         let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
         let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
         let mut first = Fib::new(interfaces);
@@ -235,14 +235,14 @@ pub fn registry(registry: &mut Registry, tables: &FollowerTables) {
         vec![Record::default().with("name", "netlink").with_all([
             ("routes", of.len() as u64),
             ("events", counters.events),
-            ("unread", counters.unread),
+            ("malformed", counters.malformed),
             ("forged", counters.forged),
             ("overruns", counters.overruns),
             ("resyncs", counters.resyncs),
             ("unsettled", counters.unsettled),
             ("failures", counters.failures),
             ("forgotten", counters.forgotten),
-            ("asked", counters.asked),
+            ("neigh_requests", counters.neigh_requests),
             ("failed_neighbours", counters.failed_neighbours),
             ("unanswered", counters.unanswered),
         ])]

@@ -180,18 +180,8 @@ pub fn port_line(port: &PortReport) -> String {
 
 /// Returns the states of a pool's frames.
 pub fn pool_line(pool: &Ledger) -> String {
-    let states = [
-        ("free", pool.free),
-        ("cached", pool.cached),
-        ("ready", pool.ready),
-        ("owned", pool.owned),
-        ("posted", pool.posted),
-        ("queued", pool.queued),
-        ("returning", pool.returning),
-        ("miscounted", pool.miscounted),
-    ];
     let verdict = if pool.balanced() { "balanced" } else { "NOT BALANCED" };
-    format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(states.into_iter()))
+    format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(pool.iter()))
 }
 
 /// `rx 12, tx 12`: the counts that are not 0.

@@ -3,7 +3,7 @@
 use super::page::{Kind, Labels, Page};
 use crate::forward::cuts::{Answer, Cut, Packets, PortAnswer};
 use netmem::page::Memory;
-use netmem::pool::{Ledger, Pool, PoolStats};
+use netmem::pool::{Pool, PoolStats};
 use netmem_rtnetlink::FollowerTables;
 use std::time::Duration;
 
@@ -55,7 +55,9 @@ const OF_WORKERS: &[OfWorker] = &[
     ("netmem_worker_originate_packets", Kind::Counter, "ICMP errors made of dropped packets.", |of| {
         of.packets.originated
     }),
-    ("netmem_worker_fragments", Kind::Counter, "Fragments made of packets.", |of| of.packets.fragments),
+    ("netmem_worker_fragments", Kind::Counter, "Fragments, and segments of packets with offloads.", |of| {
+        of.packets.fragments
+    }),
     ("netmem_worker_transmit_packets", Kind::Counter, "Packets that a port took for transmission.", |of| {
         of.packets.transmitted
     }),
@@ -69,9 +71,12 @@ const OF_WORKERS: &[OfWorker] = &[
         "Packets handed to other workers, including packets dropped on the way.",
         |of| of.packets.handed,
     ),
-    ("netmem_worker_fragmented_packets", Kind::Counter, "Packets that were fragmented.", |of| {
-        of.packets.fragmented
-    }),
+    (
+        "netmem_worker_fragmented_packets",
+        Kind::Counter,
+        "Packets that were fragmented, or segmented for a port without offloads.",
+        |of| of.packets.fragmented,
+    ),
     (
         "netmem_worker_held_packets",
         Kind::Gauge,
@@ -195,36 +200,23 @@ fn borrowed<'a, const N: usize>(labels: &'a [(&'a str, String); N]) -> [(&'a str
 /// Writes the state of every frame when it was last seen at rest.
 pub fn frames(page: &mut Page, cut: &Cut) {
     let seen: Vec<_> = cut.ledgers.iter().flatten().collect();
-    let mut family = page.family("netmem_pool_frames", Kind::Gauge, "Frames of a pool, by where they are.");
+    let mut family = page.family("netmem_pool_frames", Kind::Gauge, "Frames of a pool, by state.");
     for (ledger, _) in &seen {
-        for (place, count) in places(ledger) {
-            family.sample(&[("pool", &ledger.name), ("place", place)], count);
+        for (state, count) in ledger.iter() {
+            family.sample(&[("pool", &ledger.name), ("state", state)], count);
         }
     }
-    let help = "Frames that a pool has: the sum over all places.";
+    let help = "Frames that a pool has: the sum over all states.";
     let mut family = page.family("netmem_pool_size_frames", Kind::Gauge, help);
     seen.iter().for_each(|(ledger, _)| family.sample(&[("pool", &ledger.name)], ledger.total));
-    let help = "1 if the places add up to the size and no frame is miscounted.";
+    let help = "1 if the states add up to the size and no frame is miscounted.";
     let mut family = page.family("netmem_pool_balanced", Kind::Gauge, help);
     seen.iter().for_each(|(of, _)| family.sample(&[("pool", &of.name)], u8::from(of.balanced())));
-    let help = "How long ago a pool's frames were counted at rest; all values of the pool by place are from that time.";
+    let help = "How long ago a pool's frames were counted at rest; all values of the pool by state are from that time.";
     let mut family = page.family("netmem_pool_age_seconds", Kind::Gauge, help);
     for (ledger, at) in &seen {
         family.sample(&[("pool", &ledger.name)], seconds(cut.at.saturating_duration_since(*at)));
     }
-}
-
-fn places(of: &Ledger) -> [(&'static str, u64); 8] {
-    [
-        ("free", of.free),
-        ("cached", of.cached),
-        ("ready", of.ready),
-        ("owned", of.owned),
-        ("posted", of.posted),
-        ("queued", of.queued),
-        ("returning", of.returning),
-        ("miscounted", of.miscounted),
-    ]
 }
 
 /// Writes the counters of pools, which are not part of the cut.
@@ -284,7 +276,7 @@ pub fn netlink(page: &mut Page, tables: &FollowerTables) {
         ("failures", counters.failures),
         ("overruns", counters.overruns),
         ("unsettled", counters.unsettled),
-        ("unread", counters.unread),
+        ("malformed", counters.malformed),
         ("forged", counters.forged),
         ("unanswered", counters.unanswered),
     ] {

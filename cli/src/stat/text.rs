@@ -45,7 +45,7 @@ const GAUGES: [(&str, &[&str]); 12] = [
 ];
 /// The values that tell the records of a section apart. Ports of several workers share a name, and so do memif ports of
 /// one socket, holders of frames in several states, and routes for one prefix.
-const KEYS: [&str; 6] = ["name", "number", "place", "worker", "table", "metric"];
+const KEYS: [&str; 6] = ["name", "number", "state", "worker", "table", "metric"];
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +168,7 @@ mod tests {
             let named = Record::default().with("name", "10.0.0.0/8").with("table", table);
             named.with("metric", metric).with("paths", paths)
         };
-        let routes = [route("main", 0, "a"), route("main", 20, "b"), route("given", 20, "c")];
+        let routes = [route("main", 0, "a"), route("main", 20, "b"), route("static", 20, "c")];
         let old: Sections =
             vec![("ports".into(), vec![port(0, 1_000), port(1, 5_000)]), ("routes".into(), routes.to_vec())];
         for record in &old[0].1 {
@@ -177,7 +177,7 @@ mod tests {
         for record in &routes {
             assert_eq!(find(&old, "routes", record), Some(record));
         }
-        assert_eq!(find(&old, "routes", &route("given", 0, "a")), None);
+        assert_eq!(find(&old, "routes", &route("static", 0, "a")), None);
         let new: Sections = vec![("ports".into(), vec![port(0, 1_000), port(1, 5_200)])];
         let text = LOOK.text(&new, Some((&old, Duration::from_secs(2))));
         assert!(text.contains(" 5,200               100/s\n") && text.matches("/s").count() == 1, "{text}");

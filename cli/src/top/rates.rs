@@ -305,8 +305,8 @@ mod tests {
         let grown = Activity::new(Some(&old), &new);
         let rx = (new.queues[0].rx - old.queues[0].rx) as f64 / seconds;
         assert_eq!((grown.ports[0].rx, grown.ports[0].queues), (Some(rx), 1));
-        let policy = |of: &Snapshot| of.drops.iter().find(|(reason, _)| reason == "policy").unwrap().1;
-        assert_eq!(grown.run.dropped, Some((policy(&new) - policy(&old)) as f64 / seconds));
+        let dropped = |of: &Snapshot| of.drops.iter().find(|(reason, _)| reason == "filter_drop").unwrap().1;
+        assert_eq!(grown.run.dropped, Some((dropped(&new) - dropped(&old)) as f64 / seconds));
         let first = Activity::new(None, &new);
         assert_eq!((first.ports[0].rx, first.workers[0].rx, &first.run.rx), (None, None, &None));
         assert_eq!(first.pools, grown.pools);

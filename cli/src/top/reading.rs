@@ -91,7 +91,7 @@ pub struct Pool {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
     pub name: String,
-    pub place: String,
+    pub state: String,
     pub frames: u64,
     pub oldest_ms: u64,
 }
@@ -201,7 +201,7 @@ fn pool(record: &Record) -> Pool {
 fn holder(record: &Record) -> Holder {
     Holder {
         name: record.text("name").to_owned(),
-        place: record.text("place").to_owned(),
+        state: record.text("state").to_owned(),
         frames: number(record, "frames"),
         oldest_ms: number(record, "oldest_ms"),
     }
@@ -267,7 +267,11 @@ pub mod tests {
         assert_eq!((new.queues[0].ring, new.queues[0].down.as_str()), (512, ""));
         assert_eq!((new.queues.len(), new.workers.len(), new.pools.len()), (4, 2, 2));
         assert!(new.queues[0].rx > 0 && new.queues[0].posted > 0, "{:?}", new.queues[0]);
-        assert!(new.drops.iter().any(|(reason, count)| reason == "policy" && *count > 0), "{:?}", new.drops);
+        assert!(
+            new.drops.iter().any(|(reason, count)| reason == "filter_drop" && *count > 0),
+            "{:?}",
+            new.drops
+        );
         assert!(new.holders.iter().any(|holder| holder.name.contains(".rs:")), "{:?}", new.holders);
         assert_eq!(Snapshot::new(0.0, &Vec::new()), Snapshot::default());
     }

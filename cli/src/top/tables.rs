@@ -190,10 +190,10 @@ fn holders(lines: &mut Vec<Line>, rows: &[Holder], view: &View, columns: usize) 
         let text = format!("{heading:<8}{frames:>10}  {place:<10} {oldest:>12}  {site}");
         Line::new(style, &text, columns)
     };
-    lines.push(line(Style::Heading, "HOLDERS", ["frames", "place", "oldest", "taken at"]));
+    lines.push(line(Style::Heading, "HOLDERS", ["frames", "state", "oldest", "taken at"]));
     lines.extend(rows.into_iter().map(|of| {
         let oldest = format!("{} ms", thousands(of.oldest_ms));
-        line(Style::Plain, "", [&thousands(of.frames), &of.place, &oldest, &of.name])
+        line(Style::Plain, "", [&thousands(of.frames), &of.state, &oldest, &of.name])
     }));
 }
 

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn hosts_with_offloads_on_exchange_files_by_xdp_in_native_mode() {
     let Some(summary) = files_cross(["xdp:one", "xdp:two"], &["--xdp-mode=native"]) else { return };
     for port in ["one", "two"] {
-        assert!(summary.interface(port, "csum_finished") > 0);
+        assert!(summary.interface(port, "csum_completed") > 0);
         // In native mode a veth has its peer cut.
         assert_eq!(summary.interface(port, "gso_cut"), 0);
     }
@@ -36,7 +36,7 @@ fn hosts_with_offloads_on_exchange_files_by_xdp_in_generic_mode() {
     let Some(summary) = files_cross(["xdp:one", "xdp:two"], &["--xdp-mode=generic"]) else { return };
     for port in ["one", "two"] {
         let [finished, cut, without] =
-            ["csum_finished", "gso_cut", "cut_without_size"].map(|counter| summary.interface(port, counter));
+            ["csum_completed", "gso_cut", "cut_without_size"].map(|counter| summary.interface(port, counter));
         assert!(finished > 0 && cut > 0 && without == cut, "{finished} {cut} {without}");
     }
 }
@@ -63,7 +63,7 @@ fn hosts_with_offloads_on_exchange_files_by_packet_sockets() {
         // The last packet of a file may be a whole segment and a short one, which one frame has room for.
         assert!(summary.interface(port, "gso_cut") > summary.interface(port, "gso_kept"));
         // The kernel gets the state of the checksums again, and completes them if it must.
-        let not = ["csum_finished", "cut_without_size"];
+        let not = ["csum_completed", "cut_without_size"];
         assert_eq!(not.map(|counter| summary.interface(port, counter)), [0; 2]);
     }
 }
@@ -77,7 +77,7 @@ fn packets_of_many_segments_cross_whole_in_large_frames_by_packet_sockets() {
         };
         for port in ["one", "two"] {
             assert!(summary.interface(port, "gso_kept") > 0);
-            assert_eq!(summary.interface(port, "csum_finished"), 0);
+            assert_eq!(summary.interface(port, "csum_completed"), 0);
         }
     }
 }
@@ -105,7 +105,7 @@ fn offloads_are_completed_where_a_packet_leaves_by_a_port_without_them() {
     let forwarder = start(&bed, ["packet:one", "xdp:two"], &["--port=tap:t9", "--workers=1"]);
     files_cross_both_ways(&bed);
     let summary = end(forwarder);
-    assert_eq!(summary.interface("one", "csum_finished"), 0);
+    assert_eq!(summary.interface("one", "csum_completed"), 0);
     bed.assert_nothing_left();
 }
 
@@ -146,7 +146,7 @@ fn packets_of_many_segments_cross_whole_between_a_tap_interface_and_a_packet_soc
     let summary = end(forwarder);
     for port in ["t0", "one"] {
         assert!(summary.interface(port, "gso_kept") > 0, "{port}");
-        assert_eq!(summary.interface(port, "csum_finished"), 0);
+        assert_eq!(summary.interface(port, "csum_completed"), 0);
     }
 }
 
@@ -170,7 +170,7 @@ fn packets_of_many_segments_cross_whole_between_two_tap_interfaces() {
     let summary = end(forwarder);
     for port in ["t0", "t1"] {
         assert!(summary.interface(port, "gso_kept") > 0, "{port}");
-        assert_eq!(summary.interface(port, "csum_finished"), 0);
+        assert_eq!(summary.interface(port, "csum_completed"), 0);
     }
 }
 

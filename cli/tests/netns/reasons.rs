@@ -21,7 +21,7 @@ const TO: [(&str, [u8; 4]); 11] = [
     // Its route's MTU is 600.
     ("pkt_too_big", [10, 83, 0, 1]),
     // Its route's is one that IPv4 cannot have.
-    ("frag_needed", [10, 84, 0, 1]),
+    ("frag_failed", [10, 84, 0, 1]),
     // A file that holds nothing.
     ("tx_refused", [10, 85, 0, 1]),
     // A peer that stands still.
@@ -72,7 +72,7 @@ fn packets() -> Vec<Vec<u8>> {
         let (len, may_be_cut) = match reason {
             "tx_too_long" => (8500, true),
             "pkt_too_big" => (1000, false),
-            "frag_needed" => (1000, true),
+            "frag_failed" => (1000, true),
             _ => (60, true),
         };
         // More than wait for a neighbour, or for a slot of a ring.
@@ -218,9 +218,9 @@ fn packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg() {
 
 /// The operator keeps all free pages back, after which no packet finds memory for its head.
 #[test]
-fn packets_that_find_no_memory_for_their_heads_are_recorded_as_no_head() {
+fn packets_that_find_no_memory_for_their_heads_are_recorded_as_nomem() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
-    let test = "packets_that_find_no_memory_for_their_heads_are_recorded_as_no_head";
+    let test = "packets_that_find_no_memory_for_their_heads_are_recorded_as_nomem";
     let folder = Folder::new("no-head");
     let socket = folder.path("control").display().to_string();
     let _run = start(
@@ -245,8 +245,8 @@ fn packets_that_find_no_memory_for_their_heads_are_recorded_as_no_head() {
             .output()
             .expect("ping");
         let drops = ask(&bed, &socket, &["stat", "drops", "--json"]).unwrap_or_default();
-        drops["drops"][0]["no_head"].as_u64().is_some_and(|n| n > 0)
+        drops["drops"][0]["nomem"].as_u64().is_some_and(|n| n > 0)
     });
     let Some(seen) = seen(test, &bed, &socket, &folder) else { return };
-    assert_eq!(seen.get("no_head").map(|(interface, _)| interface.as_str()), Some("packet:one"), "{seen:?}");
+    assert_eq!(seen.get("nomem").map(|(interface, _)| interface.as_str()), Some("packet:one"), "{seen:?}");
 }

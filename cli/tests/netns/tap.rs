@@ -72,7 +72,7 @@ fn too_long(place: &Namespace, socket: &Path) -> Option<u64> {
 /// after the MTU had shrunk.
 #[test]
 fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
-    for routes in ["given", "kernel"] {
+    for routes in ["static", "kernel"] {
         let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
         let folder = Folder::new("tap-mtu");
         let socket = folder.path("socket");
@@ -104,7 +104,7 @@ fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
         assert_eq!((summary.dropped("not_for_us"), summary.dropped("martian")), (0, 0), "{routes}");
         let followed = ["interface t0 now has MTU 1400", "interface t1 now has MTU 1000"];
         let followed = followed.iter().filter(|line| said.contains(**line)).count();
-        assert_eq!(followed, if routes == "given" { 2 } else { 0 }, "{said}");
+        assert_eq!(followed, if routes == "static" { 2 } else { 0 }, "{said}");
     }
 }
 

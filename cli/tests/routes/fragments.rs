@@ -118,7 +118,7 @@ fn fragments_are_byte_for_byte_those_of_the_kernel() {
             }
             assert_eq!(router.number("forward", "fragments"), pieces as u64);
             let summary = router.end();
-            assert_eq!(summary["dropped"]["frag_needed"], 0);
+            assert_eq!(summary["dropped"]["frag_failed"], 0);
             assert_eq!(summary["fragments"], pieces);
         }
     }

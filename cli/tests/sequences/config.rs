@@ -62,7 +62,7 @@ const PARTS: [&str; 64] = [
     "ip",
     "cross-connect",
     "kernel",
-    "given",
+    "static",
     "sleep",
     "hash=1,2",
     "full",

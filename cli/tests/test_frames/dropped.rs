@@ -54,7 +54,7 @@ pub fn packets_by_drop_reason() -> Vec<(&'static str, Vec<u8>)> {
         ("martian", of(|frame| frame[26] = 127)),
         ("ttl_expired", of(|frame| frame[22] = 1)),
         ("no_route", of(|frame| frame[30] = 192)),
-        ("policy", of(|frame| frame[26..30].copy_from_slice(&[10, 9, 9, 9]))),
+        ("filter_drop", of(|frame| frame[26..30].copy_from_slice(&[10, 9, 9, 9]))),
         ("bad_options", ipv4(&[7, 1, 0, 0], |_| ())),
         ("source_route", ipv4(&[131, 3, 4, 0], |_| ())),
         ("beyond_scope", ipv6),

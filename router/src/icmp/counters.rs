@@ -11,7 +11,7 @@ pub enum Suppression {
     /// The packet is itself an ICMP error, or a redirect (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.1), (e.2)).
     AboutError,
     /// The packet is for a multicast or broadcast address (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.3)).
-    ToGroup,
+    ToMulticast,
     /// The packet is a fragment other than the first (RFC 1812 §4.3.2.7).
     Fragment,
     /// The packet's source address does not name one other host (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.6)).
@@ -32,7 +32,7 @@ impl Suppression {
     /// All values, in the order of their [`index`](Self::index).
     pub const ALL: [Suppression; 9] = [
         Suppression::AboutError,
-        Suppression::ToGroup,
+        Suppression::ToMulticast,
         Suppression::Fragment,
         Suppression::SourceNotAHost,
         Suppression::NoRouteBack,
@@ -46,7 +46,7 @@ impl Suppression {
     pub const fn name(self) -> &'static str {
         match self {
             Suppression::AboutError => "about_error",
-            Suppression::ToGroup => "to_group",
+            Suppression::ToMulticast => "to_multicast",
             Suppression::Fragment => "fragment",
             Suppression::SourceNotAHost => "source_not_a_host",
             Suppression::NoRouteBack => "no_route_back",

@@ -126,7 +126,8 @@ impl IcmpError {
                 if message == Message::TooBig { mtu(frame, header.dst().into(), fib).max(least) } else { 0 };
             let (Back { own, most }, station) = if to.is_unicast_link_local() {
                 let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
-                let sender = sender.filter(|sender| !sender.is_group()).ok_or(Suppression::SourceNotAHost)?;
+                let sender =
+                    sender.filter(|sender| !sender.is_multicast()).ok_or(Suppression::SourceNotAHost)?;
                 let own =
                     own_address(fib.addresses_of(from), to.into(), None).ok_or(Suppression::NoAddress)?;
                 (Back { own, most: link_mtu(from, fib).ok_or(Suppression::NoRouteBack)? }, Some(sender))
@@ -206,7 +207,7 @@ fn may_be_answered(header: &Ipv4, payload: &[u8]) -> Result<(), Suppression> {
     } else if header.protocol() == icmp::PROTOCOL && !icmp::is_query(payload) {
         Err(Suppression::AboutError)
     } else if dst.is_multicast() || dst.is_broadcast() {
-        Err(Suppression::ToGroup)
+        Err(Suppression::ToMulticast)
     } else if matches!(src.octets()[0], 0 | 127 | 224..) {
         Err(Suppression::SourceNotAHost)
     } else {
@@ -224,7 +225,7 @@ fn may_be_answered_v6(header: &Ipv6, packet: &[u8], message: Message) -> Result<
     } else if is_icmp && !icmp::is_query_v6(upper.bytes) {
         Err(Suppression::AboutError)
     } else if dst.is_multicast() && message != Message::TooBig {
-        Err(Suppression::ToGroup)
+        Err(Suppression::ToMulticast)
     } else if src.is_unspecified() || src.is_loopback() || src.is_multicast() {
         Err(Suppression::SourceNotAHost)
     } else {

@@ -106,7 +106,7 @@ impl FromStr for Route {
         }
         let port = port.parse().map_err(|_| RouteError::Port { seen: port.into() })?;
         let mac: MacAddr = mac.parse().map_err(|_| RouteError::Mac { seen: mac.into() })?;
-        if mac.is_group() {
+        if mac.is_multicast() {
             return Err(RouteError::GroupMac { seen: mac });
         }
         Ok(Route { prefix: network, port, mac })

@@ -71,7 +71,7 @@ fn each_fragment_leaves_by_the_port_of_its_decision_and_every_frame_is_accounted
     let some = to(|frame, pieces| three(frame, pieces, Verdict::Drop(Reason::NoRoute)));
     assert_eq!(some, ([10, 10], (10, 30), vec![("no_route", 10)]));
     let again = to(|frame, pieces| three(frame, pieces, Verdict::Fragment));
-    assert_eq!(again, ([10, 10], (10, 30), vec![("frag_needed", 10)]), "cut once, and no more");
+    assert_eq!(again, ([10, 10], (10, 30), vec![("frag_failed", 10)]), "cut once, and no more");
     let none = to(|_, _| Ok(()));
     assert_eq!(none, ([0, 0], (10, 0), vec![]));
 }
@@ -83,7 +83,7 @@ fn no_part_of_a_frame_that_cannot_be_fragmented_leaves() {
         pieces.push(more.pop().unwrap(), Verdict::Redirect(1))?;
         Err(frame)
     })));
-    assert_eq!(half, ([0, 0], (0, 0), vec![("frag_needed", 10)]));
+    assert_eq!(half, ([0, 0], (0, 0), vec![("frag_failed", 10)]));
     let too_many = cut(Box::new(Cutting(|frame, pieces| match pieces.alloc(65) {
         Some(_) => Ok(()),
         None => Err(frame),

@@ -36,7 +36,7 @@ fn every_frame_is_dropped_by_policy_in_drop_mode_and_nothing_leaves() {
     rig.feed(&mut Traffic::new(1, 64).unwrap(), 1_000);
     rig.settle(|_| panic!("a dropped frame left"));
     let meters = rig.forwarder.meters();
-    assert_eq!((meters.drops.get(Reason::Policy), meters.transmitted.get()), (1_000, 0));
+    assert_eq!((meters.drops.get(Reason::FilterDrop), meters.transmitted.get()), (1_000, 0));
     rig.end();
 }
 

@@ -147,7 +147,10 @@ fn the_first_rule_that_matches_decides_and_every_packet_is_counted_under_one() {
     let counts = control.rules().into_iter().map(|count| (count.packets, count.bytes)).collect::<Vec<_>>();
     assert_eq!(counts, [(100, 30_000), (200, 60_000), (200, 60_000), (0, 0)]);
     let meters = rig.forwarder.meters();
-    assert_eq!((meters.drops.get(Reason::Policy), meters.passed.get(), control.unmatched()), (200, 200, 200));
+    assert_eq!(
+        (meters.drops.get(Reason::FilterDrop), meters.passed.get(), control.unmatched()),
+        (200, 200, 200)
+    );
     assert_eq!((tally.received, tally.corrupt), (300, 0));
     assert_eq!(reader.waiting(4096), 200);
     drop(reader);
@@ -203,7 +206,7 @@ fn rules_are_changed_under_traffic_and_no_packet_is_lost_or_counted_twice() {
         total.received
     });
     let meters = rig.forwarder.meters();
-    assert_eq!(meters.received.get(), total + meters.drops.get(Reason::Policy));
+    assert_eq!(meters.received.get(), total + meters.drops.get(Reason::FilterDrop));
     rig.end();
 }
 
@@ -250,7 +253,7 @@ fn packets_are_dropped_for_that_reason_without_memory_for_heads_and_their_frames
     rig.devices[0].deliver(20, |room| traffic.write(room));
     rig.settle(|_| ());
     let meters = rig.forwarder.meters();
-    assert_eq!((meters.drops.get(Reason::NoHead), meters.transmitted.get()), (20, 20));
+    assert_eq!((meters.drops.get(Reason::NoMem), meters.transmitted.get()), (20, 20));
     rig.end();
 }
 

@@ -126,7 +126,7 @@ fn without_a_frame_for_the_copy_a_shared_packet_is_dropped_for_that_reason() {
     rig.settle(|_| ());
     let meters = rig.forwarder.meters();
     // A trailer behind a frame of its own is copied into that frame.
-    assert_eq!((meters.copied.get(), meters.drops.get(Reason::NoHead)), (10, 10));
+    assert_eq!((meters.copied.get(), meters.drops.get(Reason::NoMem)), (10, 10));
     assert_eq!((meters.drops.total(), meters.transmitted.get()), (10, 20));
     heads.free(&mut rig.w, original);
     drop(heads);

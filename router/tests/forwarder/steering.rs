@@ -397,7 +397,7 @@ fn frames_in_an_inbox_that_no_worker_reads_any_more_are_freed_and_counted() {
     forwarder.retire(w, 0);
     let One { forwarder, w, .. } = &mut team.workers[1];
     forwarder.retire(w, 0);
-    assert_eq!(team.control.drops().gone, 100);
+    assert_eq!(team.control.drops().inbox_gone, 100);
     assert_eq!(team.sink.tally().received, 0);
     team.end();
 }

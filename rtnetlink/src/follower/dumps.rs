@@ -67,7 +67,7 @@ impl Follower {
         let mut state = self.state();
         state.counters.resyncs += 1;
         state.counters.unsettled += u64::from(!is_whole);
-        state.counters.unread += unread as u64;
+        state.counters.malformed += unread as u64;
         state.counters.forged += forged as u64;
         drop(state);
         self.resync.settle(begun, Instant::now());

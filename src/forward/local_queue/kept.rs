@@ -2,7 +2,7 @@
 
 use super::queued::Queued;
 use crate::packet::CopyBreak;
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, FrameState};
 use crate::slab::SlabBytes;
 use crate::sync::Worker;
 use std::num::NonZeroU32;
@@ -83,8 +83,8 @@ impl ToFree {
 
     /// Frees the frames that were added.
     pub(super) fn send(&mut self, w: &mut Worker) {
-        self.0.taken_back(Place::Queued, w, 0);
-        Place::Queued.leave_last(w, &self.0, self.0.len());
+        self.0.taken_back(FrameState::Queued, w, 0);
+        FrameState::Queued.leave_last(w, &self.0, self.0.len());
         self.0.free(w);
     }
 }

@@ -1,7 +1,7 @@
 //! A frame while it is held: counted as `queued` in its pool's ledger.
 
 use crate::packet::CopyBreak;
-use crate::pool::{Frame, Place};
+use crate::pool::{Frame, FrameState};
 use crate::slab::SlabBytes;
 use crate::sync::Worker;
 use std::num::NonZeroU32;
@@ -58,8 +58,8 @@ impl Drop for Queued {
     #[inline]
     fn drop(&mut self) {
         if let Some(frame) = self.0.take() {
-            Place::Queued.leave(None, slice::from_ref(&frame));
-            Place::Queued.take_back(None, slice::from_ref(&frame));
+            FrameState::Queued.leave(None, slice::from_ref(&frame));
+            FrameState::Queued.take_back(None, slice::from_ref(&frame));
         }
     }
 }

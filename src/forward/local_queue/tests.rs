@@ -4,7 +4,7 @@ use crate::forward::local_queue::{
     LocalQueue, LocalQueueCounters, Reader, Retention, RetentionLimit, local_queue,
 };
 use crate::pool::tests::planted::{Scene, Site, all_are_seen};
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, FrameState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn holding(scene: &mut Scene, mut frames: Batch) -> (LocalQueue, Reader) {
 
 #[test]
 fn a_frame_miscounted_by_a_holder_its_reader_or_its_keeper_is_seen() {
-    let place = Place::Queued;
+    let place = FrameState::Queued;
     let sites = [
         Site {
             name: "local_queue put",

@@ -34,7 +34,7 @@ impl Forwarder {
     #[inline]
     fn forward_packets(&mut self, from: Source, mut packets: Packets, headless: &mut Batch, w: &mut Worker) {
         if !headless.is_empty() {
-            self.lose(Some(from), Reason::NoHead, headless, w);
+            self.lose(Some(from), Reason::NoMem, headless, w);
         }
         let Path::Packets(path) = &mut self.path else { return };
         let mut verdicts = [Verdict::Pass; BATCH_MAX];
@@ -133,7 +133,7 @@ impl Forwarder {
                 }
                 return Some(packet);
             }
-            Err(CopyError::NoFrame) => Reason::NoHead,
+            Err(CopyError::NoFrame) => Reason::NoMem,
             Err(CopyError::TooLong { .. }) => Reason::TxTooLong,
         };
         self.lose_packets(reason, once(packet), w);

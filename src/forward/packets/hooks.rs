@@ -21,7 +21,7 @@ impl Hooks {
         let fields = self.filter.fields(data, from as u8);
         self.protocols.count(&fields, data.len());
         match self.filter.judge(&fields, data.len()) {
-            Some(Action::Drop) => Some(Verdict::Drop(Reason::Policy)),
+            Some(Action::Drop) => Some(Verdict::Drop(Reason::FilterDrop)),
             Some(Action::Pass) => Some(Verdict::Pass),
             Some(Action::Accept) | None => None,
         }

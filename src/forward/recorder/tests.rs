@@ -159,10 +159,10 @@ fn the_last_packets_are_kept_and_nothing_is_said_of_one_that_is_not_there() {
 fn what_is_dropped_undecided_is_a_packet_of_its_own_whatever_its_frame_had_before() {
     let mut rig = Rig::new(64);
     let burst = rig.decide(&[200]);
-    rig.recorder.lost(Some(FROM), Reason::NoHead, &burst);
+    rig.recorder.lost(Some(FROM), Reason::NoMem, &burst);
     let recorded = rig.recorded();
     assert_eq!((recorded.len(), recorded[0].dropped()), (2, None));
-    assert_eq!((recorded[1].verdict, recorded[1].bytes[0]), (Some(Verdict::Drop(Reason::NoHead)), 0xee));
+    assert_eq!((recorded[1].verdict, recorded[1].bytes[0]), (Some(Verdict::Drop(Reason::NoMem)), 0xee));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn what_rules_drop_and_what_cannot_go_where_it_was_sent_is_recorded_of_packets_t
         let recorded: Vec<_> = recording.read(port, 0).iter().map(RecordedPacket::dropped).collect();
         (
             recorded.len(),
-            [None, Some(Reason::NoRoute), Some(Reason::TxFull), Some(Reason::Policy)]
+            [None, Some(Reason::NoRoute), Some(Reason::TxFull), Some(Reason::FilterDrop)]
                 .map(|reason| recorded.iter().filter(|dropped| **dropped == reason).count()),
         )
     };
@@ -228,6 +228,6 @@ fn what_rules_drop_and_what_cannot_go_where_it_was_sent_is_recorded_of_packets_t
     let (recorded, [sent, no_route, full, by_rule]) = dropped(0);
     let drops = &forwarder.meters().drops;
     assert_eq!((recorded, no_route, by_rule), (210, 10, 0));
-    assert_eq!((full as u64, drops.get(Reason::Policy)), (drops.get(Reason::TxFull), 10));
+    assert_eq!((full as u64, drops.get(Reason::FilterDrop)), (drops.get(Reason::TxFull), 10));
     assert!(full > 0 && sent + full == 200, "{sent} {full}");
 }

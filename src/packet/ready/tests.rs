@@ -6,7 +6,7 @@ mod leaving;
 use super::{Locking, ReadyList, ReadyPackets, ReadyPacketsStats, ReadyStack, Reset};
 use crate::packet::{External, HeadCache, Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Batch, Place, Pool, PoolConfig, Shrinker};
+use crate::pool::{Batch, FrameState, Pool, PoolConfig, Shrinker};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use std::num::NonZeroU32;
@@ -68,8 +68,8 @@ fn a_pool_that_traces_finds_ready_packets_of_all_workers_in_a_ready_pool() {
     pool.trace(true);
     let held = pairs.get(&mut other).unwrap();
     let holders = pool.holders();
-    let at = |place| -> u64 { holders.iter().filter(|h| h.place == place).map(|h| h.frames).sum() };
-    assert_eq!((at(Some(Place::Ready)), at(None), holders.len()), (3, 1, 2), "{holders:?}");
+    let at = |place| -> u64 { holders.iter().filter(|h| h.state == place).map(|h| h.frames).sum() };
+    assert_eq!((at(Some(FrameState::Ready)), at(None), holders.len()), (3, 1, 2), "{holders:?}");
     pairs.free(&mut other, held);
     assert_eq!((pool.holders().len(), pairs.now()), (1, 3), "each use has its own call site");
 }

@@ -1,10 +1,10 @@
 //! Frames that move from the program to a place of the ledger, and back.
 //!
 //! This file counts the frames that leave a batch, and the frames that are new in it. The code of the place counts
-//! separately: see [`Place`].
+//! separately: see [`FrameState`].
 
 use super::{Batch, Drain, each_pool};
-use crate::pool::Place;
+use crate::pool::FrameState;
 use crate::pool::frame::Frame;
 use crate::pool::frame_table::pool_of;
 use crate::sync::Worker;
@@ -19,7 +19,7 @@ pub(crate) struct HandOver<'a> {
     drain: Drain<'a>,
     /// The end of the frames of the batch.
     end: usize,
-    place: Place,
+    place: FrameState,
     w: &'a Worker,
 }
 
@@ -30,7 +30,7 @@ impl Batch {
     /// # Cost
     /// No look-up if the batch knows its pool.
     #[inline(always)]
-    pub(crate) fn hand_over<'a>(&'a mut self, place: Place, w: &'a Worker, n: usize) -> HandOver<'a> {
+    pub(crate) fn hand_over<'a>(&'a mut self, place: FrameState, w: &'a Worker, n: usize) -> HandOver<'a> {
         let n = n.min(self.len);
         self.each_pool(n, |pool, run| place.hand(pool, Some(w), run.len(), true));
         let mut drain = self.drain();
@@ -65,7 +65,7 @@ impl Batch {
     /// No look-up if the batch knows its pool. If it does not and all its frames belong to one pool, it knows that pool
     /// then.
     #[inline(always)]
-    pub(crate) fn taken_back(&mut self, place: Place, w: &Worker, before: usize) {
+    pub(crate) fn taken_back(&mut self, place: FrameState, w: &Worker, before: usize) {
         if self.pool.is_null() {
             self.taken_back_and_known(place, w, before);
         } else {
@@ -74,7 +74,7 @@ impl Batch {
     }
 
     #[inline(never)]
-    fn taken_back_and_known(&mut self, place: Place, w: &Worker, before: usize) {
+    fn taken_back_and_known(&mut self, place: FrameState, w: &Worker, before: usize) {
         let (mut pool, mut runs) = (ptr::null(), 0);
         self.each_pool_from(before, |of, run| {
             place.hand(of, Some(w), run.len(), false);

@@ -5,7 +5,7 @@
 
 use super::{Batch, Drain, each_pool, initialised};
 use crate::limits::CACHE_LINE;
-use crate::pool::Place;
+use crate::pool::FrameState;
 use crate::pool::frame::Frame;
 use crate::pool::frame_table;
 use crate::pool::shared::Shared;
@@ -22,7 +22,7 @@ const MARK: u8 = 0x80;
 
 /// Up to [`LINE_MAX`] frames, oldest first, and a word from the sender about all of them; or no frames, and a mark.
 ///
-/// Its frames count as queued from before the line is made until after they are taken ([`Place::Queued`]). A line that
+/// Its frames count as queued from before the line is made until after they are taken ([`FrameState::Queued`]). A line that
 /// is dropped with frames inside counts them back and frees them without a worker.
 #[repr(C, align(64))]
 pub(crate) struct Line {
@@ -103,8 +103,8 @@ fn drop_frames(line: &mut Line) {
     let (frames, _) = line.frames.split_at(len);
     // SAFETY: the first `len` slots were initialised.
     each_pool(unsafe { initialised(frames) }, pool, |pool, run| {
-        Place::Queued.say(pool, None, run, false);
-        Place::Queued.hand(pool, None, run.len(), false);
+        FrameState::Queued.say(pool, None, run, false);
+        FrameState::Queued.hand(pool, None, run.len(), false);
     });
     let mut steps = Steps::new();
     for place in frames {

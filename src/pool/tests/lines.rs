@@ -11,8 +11,8 @@ fn lane() -> (Sender<Line>, Receiver<Line>) {
 
 /// Queues the next `n` frames of `batch` as one line.
 fn queue(sender: &mut Sender<Line>, w: &Worker, batch: &mut Batch, n: usize) {
-    Place::Queued.enter_batch(w, batch, n);
-    let mut frames = batch.hand_over(Place::Queued, w, n);
+    FrameState::Queued.enter_batch(w, batch, n);
+    let mut frames = batch.hand_over(FrameState::Queued, w, n);
     let mut lengths = std::iter::once(n).chain(std::iter::repeat(0));
     let sent = sender.send_each(2, |slot| frames.load(slot, lengths.next().unwrap_or(0), 7));
     assert_eq!(sent, usize::from(n > 0), "no line is empty");
@@ -25,8 +25,8 @@ fn take(receiver: &mut Receiver<Line>, w: &Worker, batch: &mut Batch) -> usize {
         assert_eq!((line.word, line.mark()), (7, None));
         Line::unload(line, batch);
     });
-    batch.taken_back(Place::Queued, w, before);
-    Place::Queued.leave_last(w, batch, batch.len() - before);
+    batch.taken_back(FrameState::Queued, w, before);
+    FrameState::Queued.leave_last(w, batch, batch.len() - before);
     lines
 }
 
@@ -48,7 +48,8 @@ fn frames_come_out_of_lines_as_they_went_in_and_are_queued_between() {
         assert!(batch.is_empty());
         let at = |pool: &Pool| (pool.ledger().queued, pool.ledger().owned, pool.ledger().balanced());
         assert_eq!((at(&pool), at(&second)), ((11, 0, true), (9, 0, true)));
-        let queued = pool.holders().iter().filter(|h| h.place == Some(Place::Queued)).map(|h| h.frames).sum();
+        let queued =
+            pool.holders().iter().filter(|h| h.state == Some(FrameState::Queued)).map(|h| h.frames).sum();
         assert_eq!(if traced { queued } else { 11_u64 }, 11);
         assert_eq!(take(&mut receiver, &other, &mut batch), 4);
         assert_eq!((at(&pool), at(&second)), ((0, 11, true), (0, 9, true)));
@@ -83,7 +84,7 @@ fn a_line_takes_seven_and_waits_for_a_batch_that_has_room() {
     let (mut batch, mut full) = (Batch::new(), Batch::new());
     pool.alloc_burst(&mut w, &mut batch, 9);
     let mut frames = batch.drain();
-    Place::Queued.enter(Some(&w), frames.as_slice());
+    FrameState::Queued.enter(Some(&w), frames.as_slice());
     assert_eq!(sender.send_each(3, |slot| frames.load(slot, 9, 7)), 2);
     drop(frames);
     pool.alloc_burst(&mut w, &mut full, 58);

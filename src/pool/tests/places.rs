@@ -8,7 +8,7 @@ fn frames_are_counted_at_every_place_by_whoever_brings_and_fetches_them() {
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
     let (pool, second) = (pool(&memory, &mut w, 64), pool(&memory, &mut other, 64));
     let mut batch = Batch::new();
-    for place in [Place::Ready, Place::Posted, Place::Queued] {
+    for place in [FrameState::Ready, FrameState::Posted, FrameState::Queued] {
         for i in 0..30 {
             let pool = if i % 10 < 7 { &pool } else { &second };
             batch.push(pool.alloc(&mut w).unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn a_closed_pool_says_at_which_place_frames_still_are() {
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 16);
     let frames: Vec<Frame> = (0..6).map(|_| pool.alloc(&mut w).unwrap()).collect();
-    for (place, n) in [(Place::Ready, 1), (Place::Posted, 2), (Place::Queued, 3)] {
+    for (place, n) in [(FrameState::Ready, 1), (FrameState::Posted, 2), (FrameState::Queued, 3)] {
         place.enter(Some(&w), &frames[..n]);
         let out = pool.close_and_wait(Duration::ZERO).unwrap_err();
         assert_eq!((out.0.out(), out.0.balanced(), out.0.owned), (6, true, 6 - n as u64));

@@ -2,7 +2,7 @@
 
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::shared::{PoolLane, Shared};
-use crate::pool::{Batch, Place, Pool, PoolConfig};
+use crate::pool::{Batch, FrameState, Pool, PoolConfig};
 use crate::stats::Count;
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
@@ -34,7 +34,7 @@ enum Mistake {
     /// All frames, for another pool.
     AllElsewhere,
     /// All frames, at another place.
-    OtherPlace(Place),
+    OtherPlace(FrameState),
 }
 
 impl Mistake {
@@ -47,16 +47,16 @@ impl Mistake {
         Mistake::More(64),
         Mistake::OneElsewhere,
         Mistake::AllElsewhere,
-        Mistake::OtherPlace(Place::Ready),
-        Mistake::OtherPlace(Place::Posted),
-        Mistake::OtherPlace(Place::Queued),
+        Mistake::OtherPlace(FrameState::Ready),
+        Mistake::OtherPlace(FrameState::Posted),
+        Mistake::OtherPlace(FrameState::Queued),
     ];
 }
 
 /// A planted error and its parameters.
 struct Planted {
     side: Side,
-    place: Place,
+    place: FrameState,
     mistake: Mistake,
     /// The pool whose frames are miscounted, and the pool that gets those that go elsewhere.
     pool: Pool,
@@ -68,7 +68,7 @@ thread_local! {
 }
 
 /// Plants an error in this thread's next count of frames of `pool` on this side of this place.
-fn plant(side: Side, place: Place, mistake: Mistake, pool: &Pool, other: &Pool) {
+fn plant(side: Side, place: FrameState, mistake: Mistake, pool: &Pool, other: &Pool) {
     let planted = Planted { side, place, mistake, pool: pool.clone(), other: other.clone() };
     PLANTED.with(|mine| *mine.borrow_mut() = Some(planted));
 }
@@ -80,11 +80,11 @@ fn withdraw() -> bool {
 
 /// Makes the error if it is due. The true value must not be counted then.
 pub(crate) fn strikes(
-    place: Place,
+    place: FrameState,
     pool: &Shared,
     w: Option<&Worker>,
     n: u64,
-    of: impl Fn(&PoolLane) -> &[Count; Place::ALL.len()],
+    of: impl Fn(&PoolLane) -> &[Count; FrameState::ALL.len()],
 ) -> bool {
     let probe = PoolLane::default();
     let side = if std::ptr::eq(of(&probe), &raw const probe.said) { Side::Said } else { Side::Handed };
@@ -92,7 +92,7 @@ pub(crate) fn strikes(
         (planted.side, planted.place) == (side, place) && std::ptr::eq(&raw const *planted.pool.shared, pool)
     };
     let Some(planted) = PLANTED.with(|mine| mine.borrow_mut().take_if(is_due)) else { return false };
-    let add = |pool: &Shared, place: Place, n: u64| match w {
+    let add = |pool: &Shared, place: FrameState, n: u64| match w {
         Some(w) => pool.lanes.add(w, n, |lane| &of(lane)[place as usize]),
         None => of(pool.lanes.shared_lane())[place as usize].add_shared(n),
     };
@@ -128,7 +128,7 @@ type Move = Box<dyn FnOnce(&mut Scene) -> Kept>;
 /// Code that moves frames to or from a place.
 pub(crate) struct Site {
     pub(crate) name: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: FrameState,
     /// Prepares the code with the given frames. The result does the move, once.
     pub(crate) prepare: fn(&mut Scene, Batch) -> Move,
 }

@@ -70,7 +70,7 @@ struct Model {
     placed: [Vec<Frame>; 3],
 }
 
-const PLACES: [Place; 3] = [Place::Ready, Place::Posted, Place::Queued];
+const PLACES: [FrameState; 3] = [FrameState::Ready, FrameState::Posted, FrameState::Queued];
 
 /// Takes out the item that `pick` picks.
 fn pick_of<T>(from: &mut Vec<T>, pick: usize) -> Option<T> {

@@ -49,7 +49,7 @@ fn without_tracing_holders_are_a_number_and_tracing_that_ends_leaves_no_trace() 
     let pool = pool(&memory, &mut w, 64);
     assert_eq!(pool.holders(), []);
     let kept = pool.alloc(&mut w).unwrap();
-    let unknown = Holder { site: None, frames: 1, oldest: Duration::ZERO, place: None };
+    let unknown = Holder { site: None, frames: 1, oldest: Duration::ZERO, state: None };
     assert_eq!(pool.holders(), std::slice::from_ref(&unknown));
     pool.trace(true);
     drop(pool.alloc(&mut w).unwrap());
@@ -73,7 +73,8 @@ fn a_closed_pool_names_who_still_has_frames_in_every_place_and_everything_comes_
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
     let pool = pool(&memory, &mut w, 64);
     pool.trace(true);
-    let mut at = [Place::Posted, Place::Queued, Place::Ready].map(|place| (place, Batch::new()));
+    let mut at =
+        [FrameState::Posted, FrameState::Queued, FrameState::Ready].map(|place| (place, Batch::new()));
     for (place, batch) in &mut at {
         pool.alloc_burst(&mut w, batch, 10);
         place.enter(Some(&w), batch);
@@ -90,7 +91,7 @@ fn a_closed_pool_names_who_still_has_frames_in_every_place_and_everything_comes_
     let out = pool.close_and_wait(Duration::from_millis(2)).unwrap_err();
     assert_eq!((out.0.out(), out.0.owned, out.0.posted, out.0.queued, out.0.ready), (33, 3, 10, 10, 10));
     for (place, _) in &at {
-        let there: u64 = out.1.iter().filter(|h| h.place == Some(*place)).map(|h| h.frames).sum();
+        let there: u64 = out.1.iter().filter(|h| h.state == Some(*place)).map(|h| h.frames).sum();
         assert_eq!(there, 10, "{place:?}");
     }
     assert_eq!([0, 1, 2, 3].map(|line| of_line(&out.1, first + line)), [1, 1, 1, 0], "{out}");
@@ -120,8 +121,8 @@ fn a_place_is_forgotten_when_frames_leave_it() {
     let pool = pool(&memory, &mut w, 16);
     pool.trace(true);
     let frames = [pool.alloc(&mut w).unwrap()];
-    Place::Posted.enter(Some(&w), &frames);
-    assert_eq!(pool.holders()[0].place, Some(Place::Posted));
-    Place::Posted.fetch(None, &frames);
-    assert_eq!(pool.holders()[0].place, None);
+    FrameState::Posted.enter(Some(&w), &frames);
+    assert_eq!(pool.holders()[0].state, Some(FrameState::Posted));
+    FrameState::Posted.fetch(None, &frames);
+    assert_eq!(pool.holders()[0].state, None);
 }

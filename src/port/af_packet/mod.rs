@@ -11,7 +11,7 @@
 //! (`AfPacketPort::take_alone`, with feature `xdp`).
 //!
 //! Offloads need not be switched off on the hosts around. The kernel reports for each packet which work its sender has
-//! left to its card (`PACKET_VNET_HDR`). Checksums are completed (`csum_finished`). Packets that stand for many, of up
+//! left to its card (`PACKET_VNET_HDR`). Checksums are completed (`csum_completed`). Packets that stand for many, of up
 //! to 64 KiB, are cut into their segments (`gso_cut`), each in a frame of its own
 //! ([`wire::offload`](crate::wire::offload)). On request ([`Rx::keep_offloads`](super::Rx::keep_offloads)) both stay as
 //! they are (`gso_kept`), as far as a frame has room. The kernel then gets the offload information back when such a

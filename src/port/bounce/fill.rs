@@ -15,7 +15,7 @@ impl Fill for BouncePort {
     /// Takes no frames: the device could read other data in their memory.
     #[cold]
     fn fill(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
-        self.counters.foreign.add(frames.len() as u64);
+        self.counters.wrong_memory.add(frames.len() as u64);
         0
     }
 

@@ -89,7 +89,7 @@ fn frames_of_others_are_not_posted_for_the_device_to_write() {
     let mut bounced = bounced(64, OWN);
     let mut frames = bounced.frames(0, 5);
     assert_eq!(bounced.port.fill(&mut bounced.here.w, &mut frames), 0);
-    assert_eq!((frames.len(), bounced.port.counters().foreign.get()), (5, 5));
+    assert_eq!((frames.len(), bounced.port.counters().wrong_memory.get()), (5, 5));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! HOT: completions of sent frames.
 
 use super::{CopyingPort, Device};
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, FrameState};
 use crate::port::Complete;
 use crate::sync::Worker;
 
@@ -16,8 +16,8 @@ impl<D: Device> Complete for CopyingPort<D> {
             // There is room: no more frames were taken.
             let _ = frames.push(frame);
         }
-        frames.taken_back(Place::Posted, w, before);
-        Place::Posted.leave_last(w, frames, n);
+        frames.taken_back(FrameState::Posted, w, before);
+        FrameState::Posted.leave_last(w, frames, n);
         self.counters.completed.add(n as u64);
         n
     }

@@ -1,7 +1,7 @@
 //! HOT: empty frames to receive into.
 
 use super::{CopyingPort, Device};
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, FrameState};
 use crate::port::Fill;
 use crate::sync::Worker;
 
@@ -15,8 +15,8 @@ impl<D: Device> Fill for CopyingPort<D> {
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = frames.len().min(self.size - self.filled.len());
         frames.empty_first(n);
-        Place::Posted.enter_batch(w, frames, n);
-        self.filled.extend(frames.hand_over(Place::Posted, w, n));
+        FrameState::Posted.enter_batch(w, frames, n);
+        self.filled.extend(frames.hand_over(FrameState::Posted, w, n));
         self.counters.filled.add(n as u64);
         n
     }

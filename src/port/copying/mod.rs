@@ -19,7 +19,7 @@ mod tx;
 
 use super::{Port, PortCounters, PortState, Wake};
 use crate::limits::FRAMES_MAX;
-use crate::pool::{Frame, Place};
+use crate::pool::{Frame, FrameState};
 use crate::stats::Writer;
 use crate::sync::Steps;
 use std::os::fd::BorrowedFd;
@@ -146,8 +146,8 @@ impl<D: Device> Drop for CopyingPort<D> {
         self.counters.completed.add(self.sent.len() as u64);
         // Claimed, then dropped with the stacks.
         for stack in [&self.filled, &self.sent] {
-            Place::Posted.leave(None, stack);
-            Place::Posted.take_back(None, stack);
+            FrameState::Posted.leave(None, stack);
+            FrameState::Posted.take_back(None, stack);
         }
         steps.end();
     }

@@ -1,7 +1,7 @@
 //! HOT: bytes in.
 
 use super::{CopyingPort, Device, RxBuffers};
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, FrameState};
 use crate::port::Rx;
 use crate::sync::Worker;
 
@@ -22,8 +22,8 @@ impl<D: Device> Rx for CopyingPort<D> {
             // There is room: no more frames were requested.
             let _ = frames.push(frame);
         }
-        frames.taken_back(Place::Posted, w, before);
-        Place::Posted.leave_last(w, frames, n);
+        frames.taken_back(FrameState::Posted, w, before);
+        FrameState::Posted.leave_last(w, frames, n);
         self.counters.rx.add(n as u64);
         self.counters.copied.add(n as u64);
         self.counters.rx_bytes.add(frames[before..].iter().map(|frame| frame.len() as u64).sum());

@@ -1,7 +1,7 @@
 //! HOT: bytes out.
 
 use super::{CopyingPort, Device};
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, FrameState};
 use crate::port::{Tx, set_aside};
 use crate::sync::Worker;
 
@@ -44,8 +44,8 @@ impl<D: Device> CopyingPort<D> {
         self.counters.tx.add(n as u64);
         self.counters.copied.add(n as u64);
         self.counters.tx_bytes.add(frames[..n].iter().map(|frame| frame.len() as u64).sum());
-        Place::Posted.enter_batch(w, frames, n);
-        self.sent.extend(frames.hand_over(Place::Posted, w, n));
+        FrameState::Posted.enter_batch(w, frames, n);
+        self.sent.extend(frames.hand_over(FrameState::Posted, w, n));
         n
     }
 

@@ -131,7 +131,7 @@ impl MemifPort {
     #[inline(never)]
     fn fill_without_foreign(&mut self, w: &mut Worker, frames: &mut Batch, lender: Lender) -> usize {
         let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
-        self.counters.foreign.add(foreign.len() as u64);
+        self.counters.wrong_memory.add(foreign.len() as u64);
         let n = self.fill(w, frames);
         frames.append(&mut foreign);
         n

@@ -211,7 +211,7 @@ impl MemifPort {
         let mut stay = self.take_unsendable(frames);
         let with_offload = stay.iter().filter(|frame| frame.has_offload()).count();
         self.counters.tx_invalid.add(with_offload as u64);
-        self.counters.foreign.add((stay.len() - with_offload) as u64);
+        self.counters.wrong_memory.add((stay.len() - with_offload) as u64);
         let n = self.tx_queues(w, frames);
         frames.append(&mut stay);
         n

@@ -268,7 +268,7 @@ impl Input {
 /// Sets the destination of a unicast packet to `mac`.
 fn redirect(packet: &mut [u8], mac: MacAddr) {
     if let Some(destination) = packet.first_chunk_mut::<6>()
-        && !MacAddr::new(*destination).is_group()
+        && !MacAddr::new(*destination).is_multicast()
     {
         *destination = mac.bytes();
     }

@@ -1,7 +1,7 @@
 //! Mistakes in the counts of posted or queued frames: each makes the ledger wrong.
 
 use crate::pool::tests::planted::{Kept, Scene, Site, all_are_seen};
-use crate::pool::{Batch, Frame, Place};
+use crate::pool::{Batch, Frame, FrameState};
 use crate::port::copying::{CopyingPort, Device, RxBuffers};
 use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::port::posted::{Posted, PostedQueue};
@@ -95,11 +95,11 @@ fn dropped(what: impl std::any::Any) -> Step {
 }
 
 const fn posted(name: &'static str, prepare: fn(&mut Scene, Batch) -> Step) -> Site {
-    Site { name, place: Place::Posted, prepare }
+    Site { name, place: FrameState::Posted, prepare }
 }
 
 const fn queued(name: &'static str, prepare: fn(&mut Scene, Batch) -> Step) -> Site {
-    Site { name, place: Place::Queued, prepare }
+    Site { name, place: FrameState::Queued, prepare }
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl Port for Moody {
         macro_rules! copied {
             ($($name:ident)*) => { $(self.counters.set(|counters| &counters.$name, wire.$name.get());)* };
         }
-        copied!(rx rx_bytes tx tx_bytes completed filled rx_no_frame rx_ring_full rx_dropped rx_too_long foreign kicks copied);
+        copied!(rx rx_bytes tx tx_bytes completed filled rx_no_frame rx_ring_full rx_dropped rx_too_long wrong_memory kicks copied);
         self.counters.reader()
     }
 }

@@ -46,7 +46,7 @@ fn a_checksum_that_lies_elsewhere_is_completed_before_the_rules_and_not_kept() {
     let word = !53 - (9 + 1000 + 12);
     let frame = landed(&mut fixture, &datagram(word), over_the_port, &counters).unwrap();
     assert_eq!((&frame.data()[36..38], frame.offload()), (&[0, 53][..], None));
-    assert_eq!(counters.csum_finished.get(), 1);
+    assert_eq!(counters.csum_completed.get(), 1);
     frame.free(&mut fixture.w);
     let own = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), gso: None };
     let frame = landed(&mut fixture, &datagram(word), own, &counters).unwrap();
@@ -54,7 +54,7 @@ fn a_checksum_that_lies_elsewhere_is_completed_before_the_rules_and_not_kept() {
     frame.free(&mut fixture.w);
     let outside = Offload { checksum: Some(PartialChecksum { start: 34, offset: 900 }), gso: None };
     assert!(landed(&mut fixture, &datagram(word), outside, &counters).is_none());
-    assert_eq!((counters.csum_finished.get(), counters.rx_dropped.get()), (1, 1));
+    assert_eq!((counters.csum_completed.get(), counters.rx_dropped.get()), (1, 1));
 }
 
 /// Returns IPv4 with 1,400 bytes behind a header of UDP or TCP, and its offload: segments of 500 bytes.

@@ -4,7 +4,7 @@ use super::absence::Presence;
 use super::bind::{BUSY_PAUSE, while_refused};
 use super::held::Held;
 use super::{Queues, XdpPort};
-use crate::pool::{Batch, Frame, Place};
+use crate::pool::{Batch, Frame, FrameState};
 use crate::sync::Steps;
 use crate::sys::errno::Errno;
 use crate::sys::xdp::{Wake, bind_for_a_moment};
@@ -157,8 +157,8 @@ impl XdpPort {
 pub(super) fn free_all(frames: impl Iterator<Item = Frame>) -> usize {
     let (mut steps, mut freed) = (Steps::new(), 0);
     for frame in frames {
-        Place::Posted.leave(None, slice::from_ref(&frame));
-        Place::Posted.take_back(None, slice::from_ref(&frame));
+        FrameState::Posted.leave(None, slice::from_ref(&frame));
+        FrameState::Posted.take_back(None, slice::from_ref(&frame));
         steps.run(|| drop(frame));
         freed += 1;
     }

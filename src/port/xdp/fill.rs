@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, FrameState};
 use crate::port::Fill;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
@@ -39,8 +39,8 @@ impl FillQueue {
         frames: &mut Batch,
     ) -> Result<usize, Corrupt> {
         let n = self.producer.room(frames.len() as u32)?;
-        Place::Posted.enter_batch(w, frames, n as usize);
-        for (i, frame) in (0..n).zip(frames.hand_over(Place::Posted, w, n as usize)) {
+        FrameState::Posted.enter_batch(w, frames, n as usize);
+        for (i, frame) in (0..n).zip(frames.hand_over(FrameState::Posted, w, n as usize)) {
             self.ring.write(self.producer.slot(i), filled.post(frame));
         }
         self.producer.publish(n);
@@ -121,7 +121,7 @@ impl XdpPort {
     #[inline(never)]
     fn fill_without_foreign(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let mut foreign = set_aside(frames, |frame| self.filled.takes(frame));
-        self.counters.foreign.add(foreign.len() as u64);
+        self.counters.wrong_memory.add(foreign.len() as u64);
         let n = self.fill(w, frames);
         frames.append(&mut foreign);
         n

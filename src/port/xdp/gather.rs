@@ -24,12 +24,12 @@ use super::held::Held;
 use super::rx::RxQueue;
 use super::{Fault, XdpConfig, XdpPort};
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Frame, Place};
+use crate::pool::{Batch, Frame, FrameState};
 use crate::port::uncut::Uncut;
 use crate::sync::Worker;
 use crate::sys::netdev::Netdev;
 use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
-use crate::wire::offload::{Offload, cut_to_mtu, cut_unfinished_to_mtu, finish_unfinished};
+use crate::wire::offload::{Offload, complete_checksum, cut_to_mtu, cut_unfinished_to_mtu};
 use crate::wire::{Ethernet, ethernet};
 
 /// Bytes of the longest IP packet that the port cuts. Hosts that are configured for it (BIG TCP) send longer ones, whose
@@ -215,7 +215,7 @@ impl XdpPort {
             // It was posted and is in no ring.
             let Some(mut frame) = self.filled.claim(addr + PACKET_HEADROOM as u64, 0) else { continue };
             if uncut.write_next(frame.put(len).ok(), &self.counters).is_some() {
-                self.counters.csum_finished.add(finish_unfinished(frame.data_mut()).into());
+                self.counters.csum_completed.add(complete_checksum(frame.data_mut()).into());
                 // There is room.
                 let _ = frames.push(frame);
             } else {
@@ -250,8 +250,8 @@ impl XdpPort {
     pub(super) fn fill_spare(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let Some(gather) = self.gather.as_deref_mut() else { return 0 };
         let n = gather.wanted().min(frames.len());
-        Place::Posted.enter_batch(w, frames, n);
-        for frame in frames.hand_over(Place::Posted, w, n) {
+        FrameState::Posted.enter_batch(w, frames, n);
+        for frame in frames.hand_over(FrameState::Posted, w, n) {
             gather.spare.push(self.filled.post(frame));
         }
         self.counters.filled.add(n as u64);

@@ -8,7 +8,7 @@
 //! A UMEM with chunks of 4,096 bytes is numbered in the same way: every second number is the start of one.
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
-use crate::pool::{Batch, Desc, Frame, Place};
+use crate::pool::{Batch, Desc, Frame, FrameState};
 use crate::sync::Worker;
 use crate::sys::region::Region;
 use std::collections::HashMap;
@@ -180,8 +180,8 @@ impl Held {
     /// Records that the frames of a batch from `before` on were claimed here, when `count` were held before.
     #[inline]
     pub(super) fn taken_back(&self, count: usize, w: &Worker, frames: &mut Batch, before: usize) {
-        frames.taken_back(Place::Posted, w, before);
-        Place::Posted.leave_last(w, frames, count - self.count);
+        frames.taken_back(FrameState::Posted, w, before);
+        FrameState::Posted.leave_last(w, frames, count - self.count);
     }
 
     #[inline]

@@ -61,7 +61,7 @@
 //! # Checksums
 //! Hosts behind veths and taps leave checksums to a card that does not exist. AF_XDP does not report which packets are
 //! concerned. So packets from a software device, or in generic mode, are checked. A checksum that is only the
-//! pseudo-header's sum is completed (`csum_finished`, [`wire::offload`](crate::wire::offload)). Behind a card in native
+//! pseudo-header's sum is completed (`csum_completed`, [`wire::offload`](crate::wire::offload)). Behind a card in native
 //! mode no packet is checked.
 //!
 //! # Interference by other programs

@@ -8,7 +8,7 @@ use crate::port::Rx;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
-use crate::wire::offload::finish_unfinished;
+use crate::wire::offload::complete_checksum;
 
 /// The next entry in the ring, behind those that were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,9 +140,9 @@ impl XdpPort {
     /// Completes the checksums that senders left to a card, for the frames from `first` on.
     #[inline(never)]
     fn finish_checksums(&self, frames: &mut Batch, first: usize) {
-        let finished = (first..frames.len()).filter(|&at| finish_unfinished(frames.data_mut(at))).count();
+        let finished = (first..frames.len()).filter(|&at| complete_checksum(frames.data_mut(at))).count();
         if finished > 0 {
-            self.counters.csum_finished.add(finished as u64);
+            self.counters.csum_completed.add(finished as u64);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::rx::Next;
 use super::*;
 use crate::limits::CHUNK_SIZE;
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Batch, Frame, Place, Pool, PoolConfig};
+use crate::pool::{Batch, Frame, FrameState, Pool, PoolConfig};
 use crate::ring::cursor::{Consumer, Producer};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
@@ -96,8 +96,8 @@ fn a_frame_goes_through_fill_and_rx_and_is_rebased() {
     let mut received = Batch::new();
     assert_eq!(rx.burst(&mut filled, &mut received, ANY), Ok(Next::Any));
     assert_eq!((received[0].id(), received[0].headroom(), received[0].len()), (ids[3], 256, 60));
-    Place::Posted.fetch(Some(&w), &received);
-    Place::Posted.fetch(None, &std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
+    FrameState::Posted.fetch(Some(&w), &received);
+    FrameState::Posted.fetch(None, &std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
     drop((frames, received));
     assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
@@ -392,7 +392,7 @@ fn a_ring_wraps_and_keeps_every_frame() {
         }
         assert_eq!(rx.burst(&mut filled, &mut frames, ANY), Ok(Next::Any));
         assert_eq!((frames.len(), filled.count()), (n, 0));
-        Place::Posted.fetch(Some(&w), &frames);
+        FrameState::Posted.fetch(Some(&w), &frames);
         frames.free(&mut w);
     }
     assert!(pool.ledger().all_freed());

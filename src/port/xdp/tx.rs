@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
-use crate::pool::{Batch, Frame, Place};
+use crate::pool::{Batch, Frame, FrameState};
 use crate::port::Tx;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
@@ -39,9 +39,9 @@ impl TxQueue {
         frames: &mut Batch,
     ) -> Result<(usize, u64), Corrupt> {
         let n = self.producer.room(frames.len() as u32)?;
-        Place::Posted.enter_batch(w, frames, n as usize);
+        FrameState::Posted.enter_batch(w, frames, n as usize);
         let mut bytes = 0;
-        for (i, frame) in (0..n).zip(frames.hand_over(Place::Posted, w, n as usize)) {
+        for (i, frame) in (0..n).zip(frames.hand_over(FrameState::Posted, w, n as usize)) {
             let (off, len) = (frame.off() as u64, frame.len() as u32);
             bytes += u64::from(len);
             self.ring
@@ -69,9 +69,9 @@ impl TxQueue {
             }
             (slots, n) = (slots + more, n + 1);
         }
-        Place::Posted.enter_batch(w, frames, n);
+        FrameState::Posted.enter_batch(w, frames, n);
         let (mut slot, mut bytes) = (0, 0);
-        for frame in frames.hand_over(Place::Posted, w, n) {
+        for frame in frames.hand_over(FrameState::Posted, w, n) {
             let mut rest = frame.len() as u64;
             bytes += rest;
             let (addr, parts) = sent.post_long(frame);
@@ -208,7 +208,7 @@ impl XdpPort {
         let stay = self.take_unsendable(frames);
         let foreign = stay.iter().filter(|frame| !self.sent.takes(frame)).count();
         let long = stay.iter().filter(|frame| self.is_too_long(frame)).count();
-        self.counters.foreign.add(foreign as u64);
+        self.counters.wrong_memory.add(foreign as u64);
         self.counters.tx_too_long.add(long as u64);
         self.counters.tx_invalid.add((stay.len() - foreign - long) as u64);
         stay

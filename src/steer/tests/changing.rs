@@ -72,14 +72,14 @@ fn a_flow_leaves_a_busy_worker_only_when_all_its_frames_are_finished() {
     let mut rig = rig(&steering(3, "flow=1,2"));
     rig.steer(0, run(1, 0, 1));
     rig.flush(0);
-    let first = if rig.mesh.stats()[1].sent == 1 { 1 } else { 2 };
+    let first = if rig.mesh.stats()[1].enqueued == 1 { 1 } else { 2 };
     let other = 3 - first;
     // Its worker is busy with another flow from now on, and has not finished the first frame.
     assert_eq!(rig.hand_off(0, first, run(2, 0, 60)), []);
     rig.flush(0);
     rig.steer(0, run(1, 1, 1));
     rig.flush(0);
-    assert_eq!(rig.mesh.stats()[other].sent, 0, "a frame of it is on its way to the first");
+    assert_eq!(rig.mesh.stats()[other].enqueued, 0, "a frame of it is on its way to the first");
     // The first worker takes 60 frames, number 0 among them, comes back for more and gets the rest, which it is now
     // processing.
     assert_eq!(rig.take(first).unwrap().1.len(), 62);

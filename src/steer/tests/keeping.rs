@@ -3,7 +3,7 @@
 use super::*;
 use crate::steer::counters::HandOffDrops;
 
-const NONE: HandOffDrops = HandOffDrops { full: 0, flow_limit: 0, gone: 0 };
+const NONE: HandOffDrops = HandOffDrops { inbox_full: 0, flow_limit: 0, inbox_gone: 0 };
 
 /// Observed: a pipeline of two workers with the usual settings lost 75.7 % of its frames, all of one flow, to a flow
 /// limit.
@@ -86,12 +86,12 @@ fn what_is_handed_off_to_a_worker_without_an_inbox_stays_and_the_sender_can_tell
     let stats = rig.mesh.stats()[1];
     assert_eq!(
         (stats.lost, stats.drops),
-        (5, HandOffDrops { gone: 5, ..NONE }),
+        (5, HandOffDrops { inbox_gone: 5, ..NONE }),
         "sent, and listed, before it went"
     );
     // A caller that does not want to keep them asks for drops.
     rig.steer(0, run(1, 10, 5));
-    assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
+    assert_eq!(rig.mesh.stats()[1].drops.inbox_gone, 10);
     assert!(rig.pool.ledger().all_freed());
 }
 
@@ -149,7 +149,10 @@ fn frames_of_a_flow_that_stayed_go_first_to_its_next_worker_after_the_reader_of_
     rig.flush(1);
     assert_eq!(rig.take_all(2), run(1, 64, 56).collect::<Vec<_>>());
     let stats = rig.mesh.stats();
-    assert_eq!((stats[0].lost, stats[0].drops, stats[2].drops), (60, HandOffDrops { gone: 4, ..NONE }, NONE));
+    assert_eq!(
+        (stats[0].lost, stats[0].drops, stats[2].drops),
+        (60, HandOffDrops { inbox_gone: 4, ..NONE }, NONE)
+    );
     assert_eq!(stats[1].flow_moves, 1);
     assert!(rig.pool.ledger().all_freed());
 }

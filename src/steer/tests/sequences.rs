@@ -208,7 +208,7 @@ impl Scene {
 
     fn check(&self) {
         let (stats, ledger) = (self.rig.mesh.stats(), self.rig.pool.ledger());
-        let sum = |of: fn(&WorkerStats) -> u64| stats.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&InboxStats) -> u64| stats.iter().map(of).sum::<u64>();
         let in_hands = self.kept.iter().chain(&self.taken).chain(self.stayed.iter().flatten());
         let in_hands: usize = in_hands.map(Vec::len).sum();
         assert!(ledger.balanced(), "{ledger:?}");
@@ -225,8 +225,9 @@ impl Scene {
     fn offer_again(&mut self, from: usize, drops: bool) {
         for queue in 0..3 {
             let stayed = self.stayed[from][usize::from(queue)].len();
-            let full =
-                |scene: &Scene| scene.rig.mesh.stats().iter().map(|stats| stats.drops.full).sum::<u64>();
+            let full = |scene: &Scene| {
+                scene.rig.mesh.stats().iter().map(|stats| stats.drops.inbox_full).sum::<u64>()
+            };
             let before = full(self);
             self.step(&Op::Steer { from, queue, frames: 0, drops });
             assert!(!drops || full(self) == before, "{stayed} were for workers that read");

@@ -55,8 +55,8 @@ fn without_a_reader_frames_are_dropped_by_that_name_and_nothing_stays_queued() {
     rig.steer(0, run(1, 10, 10));
     rig.flush(0);
     let stats = rig.mesh.stats()[1];
-    assert_eq!((stats.sent, stats.lost, stats.waiting), (10, 10, 0));
-    assert_eq!(stats.drops, HandOffDrops { gone: 10, ..HandOffDrops::default() });
+    assert_eq!((stats.enqueued, stats.lost, stats.waiting), (10, 10, 0));
+    assert_eq!(stats.drops, HandOffDrops { inbox_gone: 10, ..HandOffDrops::default() });
     assert!(rig.pool.ledger().all_freed());
 }
 
@@ -86,7 +86,7 @@ fn the_policy_flow_gives_no_flow_to_a_worker_that_is_gone() {
         if before {
             assert_eq!(rig.steer(0, offered(0)), []);
             rig.flush(0);
-            assert!(rig.mesh.stats()[1].sent > 0);
+            assert!(rig.mesh.stats()[1].enqueued > 0);
             rig.take_all(2);
         }
         rig.workers[1].inbox = None;
@@ -126,7 +126,7 @@ fn if_all_workers_of_the_policy_flow_are_gone_its_frames_stay_or_are_dropped_and
     assert_eq!(rig.steer(0, offered), []);
     rig.flush(0);
     let stats = rig.mesh.stats();
-    assert_eq!(stats[1].drops, HandOffDrops { gone: 40, ..HandOffDrops::default() });
+    assert_eq!(stats[1].drops, HandOffDrops { inbox_gone: 40, ..HandOffDrops::default() });
     assert_eq!((stats[2].drops.total(), stats[0].kept), (0, 0));
     assert!(rig.pool.ledger().all_freed());
 }
@@ -141,7 +141,7 @@ fn lanes_handed_to_a_worker_that_goes_before_it_has_looked_are_without_a_reader(
     assert!(rig.pool.ledger().all_freed());
     rig.steer(0, run(1, 10, 10));
     rig.flush(0);
-    assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
+    assert_eq!(rig.mesh.stats()[1].drops.inbox_gone, 10);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn an_outbox_that_is_dropped_sends_what_was_listed_home_counted() {
     rig.workers.remove(0);
     assert!(rig.pool.ledger().all_freed());
     assert_eq!(rig.take_all(0), [], "worker 1, the first now");
-    assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
+    assert_eq!(rig.mesh.stats()[1].drops.inbox_gone, 10);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_worker_without_an_inbox_does_not_overtake_the_one_that_its_flows_come_from(
     rig.workers[0].inbox = None;
     assert_eq!(rig.steer(0, run(1, 6, 3)), []);
     rig.flush(0);
-    assert_eq!(rig.mesh.stats()[0].drops.gone, 3);
+    assert_eq!(rig.mesh.stats()[0].drops.inbox_gone, 3);
     rig.take(1);
     assert_eq!(rig.steer(0, run(1, 9, 1)), [(1, 9)]);
 }

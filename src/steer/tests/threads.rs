@@ -207,9 +207,9 @@ fn a_worker_that_stands_still_or_is_ten_times_slower_costs_the_flows_of_others_n
         assert!(slow.is_empty() == (every == usize::MAX) && slow.is_sorted());
         // Frames of a flow that fills more than half of an inbox are dropped for that, or because the inbox is full.
         let drops = stats[1].drops;
-        assert_eq!((stats[1].sent + drops.total(), drops.gone), (frames, 0));
-        assert_eq!(stats[1].sent, stats[1].received + stats[1].waiting);
-        assert_eq!((stats[1].received as usize, rig.pool.ledger().queued), (slow.len(), stats[1].waiting));
+        assert_eq!((stats[1].enqueued + drops.total(), drops.inbox_gone), (frames, 0));
+        assert_eq!(stats[1].enqueued, stats[1].dequeued + stats[1].waiting);
+        assert_eq!((stats[1].dequeued as usize, rig.pool.ledger().queued), (slow.len(), stats[1].waiting));
         assert!(rig.pool.ledger().balanced() && drops.total() > frames / 2, "{stats:#?}");
     }
 }

@@ -103,7 +103,7 @@ fn each_frame_without_a_datagram_is_told_why_and_is_not_turned_round() {
     ] {
         let mut turned = frame.clone();
         assert_eq!(Datagram::parse(&frame).unwrap_err(), why);
-        assert_eq!(Datagram::turn_round(&mut turned).unwrap_err(), why);
+        assert_eq!(Datagram::swap_endpoints(&mut turned).unwrap_err(), why);
         assert_eq!(turned, frame);
     }
 }
@@ -113,7 +113,7 @@ fn a_wrong_checksum_is_seen_and_goes_back_wrong() {
     for at in [44, 40] {
         let mut frame = changed(written(&v4(), b"hello"), at, 0xa5);
         assert_eq!(Datagram::parse(&frame), Err(NoDatagram::BadChecksum));
-        Datagram::turn_round(&mut frame).unwrap();
+        Datagram::swap_endpoints(&mut frame).unwrap();
         assert_eq!(Datagram::parse(&frame), Err(NoDatagram::BadChecksum));
     }
     let without = |frame: Vec<u8>, at| changed(changed(frame, at, 0), at + 1, 0);
@@ -139,7 +139,7 @@ fn what_is_from_or_for_many_or_nobody_is_answered_by_nobody() {
         let came = datagram(src, dst);
         let mut frame = written(&came, b"hello");
         assert_eq!(came.answer(), None);
-        assert_eq!(Datagram::turn_round(&mut frame), Err(NoDatagram::Unanswerable));
+        assert_eq!(Datagram::swap_endpoints(&mut frame), Err(NoDatagram::Unanswerable));
         assert_eq!(frame, written(&came, b"hello"));
     }
     for (src_mac, dst_mac) in [(A, MacAddr::BROADCAST), (MacAddr::new([1, 0, 0x5e, 0, 0, 1]), B)] {
@@ -206,7 +206,7 @@ proptest! {
     ) {
         let mut frame = written(&datagram, &payload);
         frame.resize(frame.len() + padding, 0);
-        let turned = Datagram::turn_round(&mut frame);
+        let turned = Datagram::swap_endpoints(&mut frame);
         let Some(answer) = datagram.answer() else {
             prop_assert_eq!(turned, Err(NoDatagram::Unanswerable));
             return Ok(());
@@ -228,6 +228,6 @@ proptest! {
         if let Ok((datagram, payload)) = Datagram::parse(&frame) {
             prop_assert!(frame.len() >= datagram.headers_len() + payload.len());
         }
-        let _ = Datagram::turn_round(&mut frame);
+        let _ = Datagram::swap_endpoints(&mut frame);
     }
 }

@@ -4,7 +4,7 @@ mod headers;
 
 use super::Segments;
 use crate::wire::offload::{
-    BadOffload, Gso, GsoKind, Offload, PartialChecksum, SEGMENTS_MAX, finish_unfinished, unfinished,
+    BadOffload, Gso, GsoKind, Offload, PartialChecksum, SEGMENTS_MAX, complete_checksum, unfinished,
 };
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
@@ -232,13 +232,13 @@ proptest! {
         prop_assert_eq!(unfinished(&seen).map(|layers| layers.checksum()), Some(left.checksum()));
         // Zeros behind the packet add nothing to a sum.
         left.checksum().finish(&mut told).unwrap();
-        prop_assert!(finish_unfinished(&mut seen));
+        prop_assert!(complete_checksum(&mut seen));
         prop_assert_eq!(&told, &seen);
         read(&seen[..seen.len() - left.padding], 0);
         let at = usize::from(left.checksum().start + left.checksum().offset);
         let complete = &seen[at..at + 2];
         let sum = [left.packet()[at], left.packet()[at + 1]];
-        prop_assert_eq!(finish_unfinished(&mut seen.clone()), complete == sum);
+        prop_assert_eq!(complete_checksum(&mut seen.clone()), complete == sum);
     }
 
     #[test]
@@ -262,7 +262,7 @@ proptest! {
             }
             let _ = offload.checksum.map(|checksum| checksum.finish(&mut packet.clone()));
             let mut finished = packet.clone();
-            prop_assert!(finish_unfinished(&mut finished) || finished == packet);
+            prop_assert!(complete_checksum(&mut finished) || finished == packet);
         }
     }
 }

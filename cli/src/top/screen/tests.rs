@@ -123,7 +123,7 @@ fn reasons_and_queues_of_zeros_are_shown_by_the_key_a() {
     let (of, all) = (activity("two-workers"), View { all: true, ..View::default() });
     let size = Size { columns: 80, rows: 200 };
     let (few, every) = (drawn(&of, &View::default(), size), drawn(&of, &all, size));
-    assert!(few.contains("\npolicy ") && !few.contains("\nttl_expired "), "{few}");
+    assert!(few.contains("\nfilter_drop ") && !few.contains("\nttl_expired "), "{few}");
     assert!(every.contains("\nttl_expired ") && every.contains("\nall rows  "), "{every}");
     let mut quiet = activity("64-queues");
     for queue in &mut quiet.queues[1..] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netmem::page::{Memory, MemoryConfig};
 use netmem::stats::{Count, Writer};
-use netmem::steer::WorkerStats;
+use netmem::steer::InboxStats;
 
 use super::contents::changed_frames;
 use super::plan::{By, Plan, Way};
@@ -68,7 +68,7 @@ impl Rig {
         }
         let mut dropped: u64 = workers.iter_mut().map(|worker| worker.complete()).sum();
         let left: u64 = self.shared.iter().map(|shared| shared.left.total()).sum();
-        let stats: Vec<WorkerStats> = self.shared.iter().flat_map(|shared| (shared.stats)()).collect();
+        let stats: Vec<InboxStats> = self.shared.iter().flat_map(|shared| (shared.stats)()).collect();
         dropped += stats.iter().map(|stats| stats.drops.total() + stats.lost).sum::<u64>();
         let kept: u64 = stats.iter().map(|stats| stats.kept).sum();
         bench.check(
@@ -118,7 +118,7 @@ impl Rig {
 
     /// Returns the number of packets that went from one worker to another.
     pub(super) fn handed(&self) -> u64 {
-        self.shared.iter().flat_map(|shared| (shared.stats)()).map(|stats| stats.received).sum()
+        self.shared.iter().flat_map(|shared| (shared.stats)()).map(|stats| stats.dequeued).sum()
     }
 
     /// Returns the number of packets that left.

@@ -9,7 +9,7 @@ use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
-use netmem::steer::{DEFAULT_KEY, Mesh, MeshConfig, WorkerStats};
+use netmem::steer::{DEFAULT_KEY, InboxStats, Mesh, MeshConfig};
 use netmem_router::{Fib, Route, Router};
 use netmem_traffic::INTERFACES;
 
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) left: Arc<Left>,
     pub(super) pools: Vec<Pool>,
     /// Returns the statistics of packets between them.
-    pub(super) stats: Box<dyn Fn() -> Vec<WorkerStats>>,
+    pub(super) stats: Box<dyn Fn() -> Vec<InboxStats>>,
 }
 
 /// A forwarder's.
@@ -76,7 +76,7 @@ fn loops(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> 
 }
 
 fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
-    let (stats, ends): (Box<dyn Fn() -> Vec<WorkerStats>>, _) = if let Way::Handed(_) = plan.way {
+    let (stats, ends): (Box<dyn Fn() -> Vec<InboxStats>>, _) = if let Way::Handed(_) = plan.way {
         let (control, ends) = Steering::between(&mesh_config(plan)?).map_err(SetUpError::at("steering"))?;
         (Box::new(move || control.stats()), ends.into_iter().map(Some).collect())
     } else {

@@ -156,10 +156,10 @@ fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
 }
 
 /// The program, the core, and the flag that stops it.
-type Place<'a> = (&'a Path, Option<usize>, &'a AtomicBool);
+type FrameState<'a> = (&'a Path, Option<usize>, &'a AtomicBool);
 
 /// Returns the counts of one job: those with its pairs minus those without.
-fn count(place: Place<'_>, job: (usize, Order), pairs: u64) -> Result<Counts, String> {
+fn count(place: FrameState<'_>, job: (usize, Order), pairs: u64) -> Result<Counts, String> {
     let Totals(with) = simulate(place, job, pairs)?;
     let Totals(without) = simulate(place, job, 0)?;
     let each = |place: usize| (with[place] - without[place]).max(0.0) / (pairs.max(1) * 1_000) as f64;
@@ -174,7 +174,7 @@ fn count(place: Place<'_>, job: (usize, Order), pairs: u64) -> Result<Counts, St
 
 /// Runs the loop of one form under cachegrind.
 fn simulate(
-    (program, core, stop): Place<'_>,
+    (program, core, stop): FrameState<'_>,
     (form, order): (usize, Order),
     pairs: u64,
 ) -> Result<Totals, String> {

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 /// Invariant: a target is stored while it has users. When the last user is gone, its number becomes free.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    places: Vec<Option<Place>>,
+    places: Vec<Option<FrameState>>,
     numbers: HashMap<Target, HopId>,
     /// The targets with a single path by a neighbour, for whose hop the neighbour's MAC address is needed.
     gateways: HashMap<(u32, IpAddr), Vec<HopId>>,
@@ -21,7 +21,7 @@ pub(super) struct Targets {
 }
 
 #[derive(Debug)]
-struct Place {
+struct FrameState {
     target: Target,
     users: u32,
 }
@@ -37,7 +37,7 @@ impl Targets {
             self.places.push(None);
             HopId((self.places.len() - 1) as u32)
         });
-        self.places[id.0 as usize] = Some(Place { target: target.clone(), users: 1 });
+        self.places[id.0 as usize] = Some(FrameState { target: target.clone(), users: 1 });
         self.numbers.insert(target.clone(), id);
         if let Some(gateway) = gateway(target) {
             self.gateways.entry(gateway).or_default().push(id);
@@ -94,7 +94,7 @@ impl Targets {
         (std::mem::replace(&mut self.hints[at], hint) != hint).then_some(hint)
     }
 
-    fn place(&mut self, id: HopId) -> Option<&mut Place> {
+    fn place(&mut self, id: HopId) -> Option<&mut FrameState> {
         self.places.get_mut(id.0 as usize)?.as_mut()
     }
 

@@ -168,7 +168,7 @@ fn rfc791_3_2_a_fragment_is_fragmented_again_for_a_link_of_still_less_mtu() {
         }
         // The last fragment's offset would exceed the field's range, which no valid packet causes.
         let beyond = with_options(&[], 0x1fff, 1472);
-        dropped(router, &beyond, "frag_needed", None);
+        dropped(router, &beyond, "frag_failed", None);
     });
 }
 
@@ -239,12 +239,12 @@ fn rfc791_3_2_a_packet_that_needs_more_than_64_fragments_or_a_link_below_68_byte
             set_mtu(router, mtu);
             let of = |data| with_options(&options, 0, data - udp::HEADER_LEN);
             assert_eq!(pieces(router, &of(data)).len(), 64);
-            dropped(router, &of(data + 1), "frag_needed", None);
+            dropped(router, &of(data + 1), "frag_failed", None);
         }
         for mtu in [67, 60, 28, 20, 1, 0] {
             set_mtu(router, mtu);
-            dropped(router, &may_be_cut(100), "frag_needed", None);
-            dropped(router, &with_options(&options, 0, 100), "frag_needed", None);
+            dropped(router, &may_be_cut(100), "frag_failed", None);
+            dropped(router, &with_options(&options, 0, 100), "frag_failed", None);
         }
     });
 }
@@ -275,7 +275,7 @@ fn a_packet_is_dropped_whole_if_there_is_no_frame_for_a_fragment_of_it() {
             assert_eq!(passed.len(), count, "{left} frames");
             drop(taken);
         }
-        assert_eq!((router.drops(), router.cut()), (vec![("frag_needed", 2)], (2, 6)));
+        assert_eq!((router.drops(), router.cut()), (vec![("frag_failed", 2)], (2, 6)));
     });
 }
 

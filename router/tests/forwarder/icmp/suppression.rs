@@ -147,12 +147,16 @@ fn no_error_is_sent_to_sources_that_are_not_hosts_or_about_multicast_packets() {
         );
     }
     for group in ["224.0.0.9", "239.1.1.1", "255.255.255.255"] {
-        assert_eq!(suppression(&datagram(HOST[0], group, 9, 9), message), Suppression::ToGroup, "{group}");
+        assert_eq!(
+            suppression(&datagram(HOST[0], group, 9, 9), message),
+            Suppression::ToMulticast,
+            "{group}"
+        );
     }
-    let to_group = datagram(HOST[1], "ff0e::1", 9, 9);
-    assert_eq!(suppression(&to_group, message), Suppression::ToGroup);
+    let to_multicast = datagram(HOST[1], "ff0e::1", 9, 9);
+    assert_eq!(suppression(&to_multicast, message), Suppression::ToMulticast);
     // RFC 4443 §2.4 (e.3): so that the sender of a multicast finds the path MTU. Here only an address is missing.
-    assert_eq!(suppression(&to_group, Message::TooBig), Suppression::NoAddress);
+    assert_eq!(suppression(&to_multicast, Message::TooBig), Suppression::NoAddress);
 }
 
 #[test]

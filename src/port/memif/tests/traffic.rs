@@ -168,7 +168,7 @@ fn frames_of_another_memory_stay_with_the_caller() {
     batch.push(other.pool.alloc(&mut other.w).unwrap()).unwrap();
     batch.push(client.pool.alloc(&mut client.w).unwrap()).unwrap();
     assert_eq!(client.port.tx(&mut client.w, &mut batch), 1);
-    assert_eq!(client.port.counters().foreign.get(), 1);
+    assert_eq!(client.port.counters().wrong_memory.get(), 1);
     assert_eq!(batch.len(), 1);
     batch.free(&mut other.w);
     client.close();

@@ -25,7 +25,7 @@ fn rings(scene: &Scene) -> Rings {
 
 #[test]
 fn a_frame_miscounted_on_its_way_to_the_kernel_or_back_is_seen() {
-    let site = |name, prepare| Site { name, place: Place::Posted, prepare };
+    let site = |name, prepare| Site { name, place: FrameState::Posted, prepare };
     let sites = [
         site("xdp fill", |scene, mut frames| {
             let mut rings = rings(scene);

@@ -98,7 +98,7 @@ impl PortServer {
 /// Turns a request into its answer, in its frame. Returns None if it is not a request.
 fn answer(work: Work, frame: &mut Frame) -> Option<()> {
     if work == Work::Echo {
-        return Datagram::turn_round(frame.data_mut()).ok().map(drop);
+        return Datagram::swap_endpoints(frame.data_mut()).ok().map(drop);
     }
     let (request, payload) = Datagram::parse(frame.data()).ok()?;
     let (answer, len) = (request.answer()?, payload.len());

@@ -3,12 +3,12 @@
 //! Such a move is counted twice, by different code, so that an error in one of the two shows:
 //!
 //! ```text
-//!   said        Place::enter_batch, Place::leave_last    by what has the place: how many frames its ring or stack took or gave
+//!   said        FrameState::enter_batch, FrameState::leave_last    by what has the state: how many frames its ring or stack took or gave
 //!   handed      Batch::hand_over, Batch::taken_back      by the batch: how many claims left it, or are in it that were not before
 //! ```
 //! The first count is the ledger's `posted` and `queued`. The second is a part of its `owned`. A run of frames of one
-//! pool is one addition in each. [`Place::leave`] and [`Place::take_back`] count frames that leave a place without a
-//! batch, for example when a queue is dropped. [`Place::enter_apart`] and [`Place::leave_apart`] count frames that come
+//! pool is one addition in each. [`FrameState::leave`] and [`FrameState::take_back`] count frames that leave a state without a
+//! batch, for example when a queue is dropped. [`FrameState::enter_apart`] and [`FrameState::leave_apart`] count frames that come
 //! and go inside of packets.
 
 use super::batch::Batch;
@@ -21,9 +21,9 @@ use crate::stats::Count;
 use crate::sync::Worker;
 use std::ptr;
 
-/// The place of a frame that the program neither owns nor has freed.
+/// The state of a frame that the program neither owns nor has freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FrameState {
     /// In a ready pool, attached to a head.
     Ready,
     /// With a device.
@@ -32,26 +32,26 @@ pub enum Place {
     Queued,
 }
 
-impl Place {
-    pub(super) const ALL: [Place; 3] = [Place::Ready, Place::Posted, Place::Queued];
+impl FrameState {
+    pub(super) const ALL: [FrameState; 3] = [FrameState::Ready, FrameState::Posted, FrameState::Queued];
 
-    /// The name of the place in a report.
+    /// The name of the state in a report.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Place::Ready => "in a ready pool",
-            Place::Posted => "with a device",
-            Place::Queued => "in a queue",
+            FrameState::Ready => "in a ready pool",
+            FrameState::Posted => "with a device",
+            FrameState::Queued => "in a queue",
         }
     }
 
-    /// Counts the first `n` frames of a batch as coming here, for the code of the place. Called just before they come.
+    /// Counts the first `n` frames of a batch as coming here, for the code of the state. Called just before they come.
     /// No look-up if the batch knows its pool.
     #[inline]
     pub(crate) fn enter_batch(self, w: &Worker, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, run| self.say(pool, Some(w), run, true));
     }
 
-    /// Counts the last `n` frames of a batch as leaving, for the code of the place. Called just after they came from
+    /// Counts the last `n` frames of a batch as leaving, for the code of the state. Called just after they came from
     /// here. No look-up if the batch knows its pool.
     #[inline]
     pub(crate) fn leave_last(self, w: &Worker, batch: &Batch, n: usize) {
@@ -59,7 +59,7 @@ impl Place {
         batch.each_pool_from(first, |pool, run| self.say(pool, Some(w), run, false));
     }
 
-    /// Counts `frames` as leaving, for the code of the place. Without a worker it costs a locked instruction for each
+    /// Counts `frames` as leaving, for the code of the state. Without a worker it costs a locked instruction for each
     /// run of one pool.
     #[inline]
     pub(crate) fn leave(self, w: Option<&Worker>, frames: &[Frame]) {
@@ -107,17 +107,17 @@ impl Place {
             self.add(pool, Some(w), n, comes, |lane| &lane.said);
             self.hand(pool, Some(w), n, comes);
             if pool.is_traced() {
-                pool.note_place(run.map(Frame::id), comes.then_some(self));
+                pool.note_state(run.map(Frame::id), comes.then_some(self));
             }
         });
     }
 
-    /// Counts, for the code of the place, that a run of frames of `pool` comes or leaves (the counters wrap).
+    /// Counts, for the code of the state, that a run of frames of `pool` comes or leaves (the counters wrap).
     #[inline(always)]
     pub(super) fn say(self, pool: &Shared, w: Option<&Worker>, run: &[Frame], comes: bool) {
         self.add(pool, w, run.len(), comes, |lane| &lane.said);
         if pool.is_traced() {
-            pool.note_place(run.iter().map(Frame::id), comes.then_some(self));
+            pool.note_state(run.iter().map(Frame::id), comes.then_some(self));
         }
     }
 
@@ -135,7 +135,7 @@ impl Place {
         w: Option<&Worker>,
         n: usize,
         more: bool,
-        of: impl Fn(&PoolLane) -> &[Count; Place::ALL.len()],
+        of: impl Fn(&PoolLane) -> &[Count; FrameState::ALL.len()],
     ) {
         let n = n as u64;
         let n = if more { n } else { n.wrapping_neg() };
