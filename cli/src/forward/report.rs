@@ -382,6 +382,8 @@ pub fn sample() -> Report {
         stalls: 0,
         windows,
     };
+    let (sent, suppressed) = (vec![("time_exceeded", 3)], vec![("limited", 5)]);
+    let icmp = IcmpReport { originated: 3, sent, suppressed };
     let mut report = Report {
         mode: ModeArg::Ip,
         path: PathArg::Fast,
@@ -390,11 +392,7 @@ pub fn sample() -> Report {
         network_core: None,
         traveled: Some(Traveled { sent: 100, refused: 3, sink, first_fault: None }),
         received: 100,
-        icmp: IcmpReport {
-            originated: 3,
-            sent: vec![("time_exceeded", 3)],
-            suppressed: vec![("limited", 5)],
-        },
+        icmp,
         transmitted: 93,
         held: 4,
         passed: 0,
