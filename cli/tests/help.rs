@@ -137,7 +137,7 @@ fn text_after_the_options_is_not_wrapped_a_second_time() {
 fn the_flow_limit_is_explained() {
     let (text, _) = help("forward --help");
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("flow-limit=on|off: above half of an inbox"), "{text}");
+    assert!(said.contains("flow-limit=on|off: the last eighth of an inbox"), "{text}");
     assert!(!text.contains("--flow-limit") && !text.contains("--inbox"), "{text}");
 }
 

@@ -177,9 +177,13 @@ impl Follower {
     }
 
     /// Returns the features by which the kernel forwards packets and that are not supported, unless they were returned
-    /// before: each rule, up to 16, and one route of each kind.
+    /// before: each rule while it exists, at most 16 by name in one call, and one route of each kind.
     pub fn take_unsupported(&mut self) -> Vec<Unsupported> {
         self.unsupported.take_new()
+    }
+
+    fn count_rules(&self) {
+        self.state().counters.unsupported_rules = self.unsupported.rules() as u64;
     }
 
     /// Waits for events for at most `at_most`, applies them, and gives workers the changes.
@@ -270,7 +274,14 @@ impl Follower {
                     self.resync.request_twice(Instant::now());
                 }
             }
-            Event::Unsupported(what) => self.unsupported.add(what),
+            Event::Unsupported(what) => {
+                self.unsupported.add(what);
+                self.count_rules();
+            }
+            Event::RuleGone(rule) => {
+                self.unsupported.remove_rule(&rule);
+                self.count_rules();
+            }
             Event::RoutesMayHaveChanged => {
                 self.resync.request();
                 // It may have been about these routes too: their next-hop objects go with the link.

@@ -31,6 +31,8 @@ pub struct FollowerStats {
     /// Requests for neighbours about which the kernel reported nothing for five seconds. By default it reports within three
     /// whether a neighbour answers. It reports nothing if its table of neighbours is full (`gc_thresh3`).
     pub unanswered: u64,
+    /// Rules of the kernel that exist now and are not followed ([`Unsupported::Rule`](crate::Unsupported::Rule)), up to 1,024.
+    pub unsupported_rules: u64,
 }
 
 /// The known state, shared by the follower and its readers.

@@ -60,6 +60,8 @@ pub enum Event {
     },
     /// The kernel forwards packets by something that is not followed.
     Unsupported(Unsupported),
+    /// A rule that was not supported is gone.
+    RuleGone(Unsupported),
     /// Routes may have changed, and no other event reports which.
     RoutesMayHaveChanged,
     /// The end of an answer. True if something changed during the dump, so that the answer may be inconsistent.
@@ -154,6 +156,7 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
             }
             RouteNetlinkMessage::DelRoute(route) => self::route(RouteChange::Removed, &route),
             RouteNetlinkMessage::NewRule(rule) => Unsupported::rule(&rule).map(Event::Unsupported),
+            RouteNetlinkMessage::DelRule(rule) => Unsupported::rule(&rule).map(Event::RuleGone),
             RouteNetlinkMessage::NewNeighbour(neighbour) => self::neighbour(&neighbour, true),
             RouteNetlinkMessage::DelNeighbour(neighbour) => self::neighbour(&neighbour, false),
             RouteNetlinkMessage::NewLink(link) => self::link(link),

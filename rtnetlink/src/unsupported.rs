@@ -3,11 +3,13 @@
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
-/// Maximum number of reported rules.
-const RULES: usize = 16;
+/// Maximum number of rules that one call reports by name.
+const NAMED_MAX: usize = 16;
+/// Maximum number of rules that are remembered.
+const RULES_MAX: usize = 1024;
 /// The rules of every kernel: priority and table (`local`, `main`, `default`).
 const USUAL: [(u32, u32); 3] = [(0, 255), (32_766, 254), (32_767, 253)];
 
@@ -21,6 +23,11 @@ pub enum Unsupported {
         is_ipv6: bool,
         /// Its priority.
         priority: u32,
+    },
+    /// Further rules that came at the same time. They are not named.
+    FurtherRules {
+        /// Their number.
+        count: usize,
     },
     /// A route of the table `default` (253).
     DefaultTableRoute(IpNet),
@@ -40,6 +47,12 @@ impl fmt::Display for Unsupported {
                 write!(
                     f,
                     "rule {priority} of {family} (ip{option} rule): packets go by the tables local and main alone"
+                )
+            }
+            Unsupported::FurtherRules { count } => {
+                write!(
+                    f,
+                    "{count} more rules (ip rule, ip -6 rule): packets go by the tables local and main alone"
                 )
             }
             Unsupported::DefaultTableRoute(prefix) => {
@@ -62,7 +75,7 @@ impl fmt::Display for Unsupported {
 }
 
 impl Unsupported {
-    /// Returns the rule that a message reports as existing, or None for one of the usual rules.
+    /// Returns the rule that a message is about, or None for one of the usual rules.
     pub(crate) fn rule(message: &RuleMessage) -> Option<Unsupported> {
         let header = &message.header;
         let (mut priority, mut table, mut is_usual) = (0, u32::from(header.table), true);
@@ -82,25 +95,22 @@ impl Unsupported {
     }
 }
 
-/// The unsupported features that were reported, or are to be: each rule once, and the first route of each kind.
+/// The unsupported features that were reported, or are to be: each rule once while it exists, and the first route of each
+/// kind.
 #[derive(Debug, Default)]
 pub(crate) struct UnsupportedReport {
-    rules: BTreeSet<Unsupported>,
+    /// The rules that exist: how many there are of each family and priority.
+    rules: BTreeMap<Unsupported, usize>,
     /// The kinds of routes that were added.
     kinds: [bool; 3],
     new: Vec<Unsupported>,
 }
 
 impl UnsupportedReport {
-    /// Adds a feature, which may have been added before.
+    /// Adds a feature. A route may have been added before.
     pub(crate) fn add(&mut self, what: Unsupported) {
         let kind = match &what {
-            Unsupported::Rule { .. } => {
-                if self.rules.len() < RULES && self.rules.insert(what.clone()) {
-                    self.new.push(what);
-                }
-                return;
-            }
+            Unsupported::Rule { .. } | Unsupported::FurtherRules { .. } => return self.add_rule(what),
             Unsupported::DefaultTableRoute(_) => 0,
             Unsupported::TosRoute(_) => 1,
             Unsupported::SourceSpecificRoute(_) => 2,
@@ -110,9 +120,54 @@ impl UnsupportedReport {
         }
     }
 
-    /// Returns the features that are new since the last call.
+    fn add_rule(&mut self, rule: Unsupported) {
+        if let Some(count) = self.rules.get_mut(&rule) {
+            *count += 1;
+        } else {
+            // Beyond the maximum, a rule is reported each time that the whole state is read.
+            if self.rules.len() < RULES_MAX {
+                self.rules.insert(rule.clone(), 1);
+            }
+            self.new.push(rule);
+        }
+    }
+
+    /// Removes a rule, so that it is reported again if it comes back.
+    pub(crate) fn remove_rule(&mut self, rule: &Unsupported) {
+        if let Some(count) = self.rules.get_mut(rule) {
+            *count -= 1;
+            if *count == 0 {
+                self.rules.remove(rule);
+            }
+        }
+    }
+
+    /// Replaces all rules by those of a dump. Those that were known are not reported again.
+    pub(crate) fn replace_rules(&mut self, rules: impl Iterator<Item = Unsupported>) {
+        let before = std::mem::take(&mut self.rules);
+        let reported = self.new.len();
+        rules.for_each(|rule| self.add_rule(rule));
+        let new = self.new.split_off(reported);
+        self.new.extend(new.into_iter().filter(|rule| !before.contains_key(rule)));
+    }
+
+    /// Returns the number of rules that exist and are not supported, up to a maximum.
+    pub(crate) fn rules(&self) -> usize {
+        self.rules.values().sum()
+    }
+
+    /// Returns the features that are new since the last call. If many rules are new, the last entry counts those that
+    /// are not named.
     pub(crate) fn take_new(&mut self) -> Vec<Unsupported> {
-        std::mem::take(&mut self.new)
+        let (mut rules, mut new): (Vec<_>, Vec<_>) = std::mem::take(&mut self.new)
+            .into_iter()
+            .partition(|what| matches!(what, Unsupported::Rule { .. }));
+        let count = rules.split_off(rules.len().min(NAMED_MAX)).len();
+        new.append(&mut rules);
+        if count > 0 {
+            new.push(Unsupported::FurtherRules { count });
+        }
+        new
     }
 }
 
@@ -121,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_route_of_a_kind_and_the_first_rules_are_reported_once() {
+    fn the_first_route_of_a_kind_and_each_rule_are_reported_once() {
         let mut report = UnsupportedReport::default();
         let prefix = |n: u8| IpNet::new([10, n, 0, 0].into(), 16).unwrap();
         (0..9).for_each(|n| report.add(Unsupported::TosRoute(prefix(n))));
@@ -133,7 +188,28 @@ mod tests {
         let rule = |priority| Unsupported::Rule { is_ipv6: false, priority };
         (0..99).chain(0..99).for_each(|priority| report.add(rule(priority)));
         report.add(Unsupported::TosRoute(prefix(9)));
-        assert_eq!(report.take_new(), (0..16).map(rule).collect::<Vec<_>>());
-        assert_eq!(report.take_new(), []);
+        let further = Unsupported::FurtherRules { count: 99 - 16 };
+        assert_eq!(report.take_new(), (0..16).map(rule).chain([further]).collect::<Vec<_>>());
+        assert_eq!((report.take_new(), report.rules()), (vec![], 2 * 99));
+    }
+
+    /// Seen: 16 rules were named in a run. After all had been deleted, a rule by which the kernel routed one host's
+    /// packets elsewhere was not named, and these packets were forwarded by the main table.
+    #[test]
+    fn a_rule_that_comes_after_many_others_came_and_went_is_reported() {
+        let mut report = UnsupportedReport::default();
+        let rule = |priority| Unsupported::Rule { is_ipv6: false, priority };
+        (0..3000).for_each(|priority| report.add(rule(priority)));
+        assert_eq!(report.take_new().len(), 17);
+        (0..3000).for_each(|priority| report.remove_rule(&rule(priority)));
+        assert_eq!(report.rules(), 0);
+        report.add(rule(5));
+        assert_eq!(report.take_new(), [rule(5)]);
+        // Removed and added while the follower could not see it.
+        report.replace_rules([rule(5), rule(6)].into_iter());
+        assert_eq!((report.take_new(), report.rules()), (vec![rule(6)], 2));
+        report.replace_rules([].into_iter());
+        report.replace_rules([rule(5)].into_iter());
+        assert_eq!(report.take_new(), [rule(5)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::config::FlowLimitConfig;
 
-/// The last frames of an inbox that is more than half full, by flow (as the kernel's `skb_flow_limit`).
+/// The last frames of an inbox that is nearly full, by flow (as the kernel's `skb_flow_limit`).
 ///
 /// Invariant: `frames[b]` is the number of times that `b` occurs in `history`.
 #[derive(Debug)]
@@ -25,6 +25,13 @@ impl FlowLimit {
             frames: vec![0; config.buckets as usize],
             room,
         }
+    }
+
+    /// Returns the number of frames in an inbox for `inbox` from which on flows are limited. The last eighth is for the flows
+    /// that do not fill the inbox, and is at least as long as the history, of which one flow may make up half.
+    pub(super) fn begins_at(&self, inbox: u32) -> u32 {
+        let last = (inbox / 8).max(self.room as u32);
+        inbox.saturating_sub(last).max(inbox / 2)
     }
 
     /// Records a frame of the flow with this hash. Returns false if its flow makes up more than half of the last

@@ -138,9 +138,11 @@ impl Outgoing {
         if self.lane.progress().reader() == GONE {
             return self.drop_listed(w);
         }
-        let half = self.lane.limit() / 2;
-        if self.limit.is_some() && self.load() > half && self.lane.backlog() + self.list.len() as u32 > half {
-            self.limit_flows(w, hash);
+        if let Some(limit) = &self.limit {
+            let most = limit.begins_at(self.lane.limit());
+            if self.load() > most && self.lane.backlog() + self.list.len() as u32 > most {
+                self.limit_flows(w, hash);
+            }
         }
         let n = self.list.len() as u32;
         if n > 0 {
@@ -196,7 +198,7 @@ impl Outgoing {
         frames.free(w);
     }
 
-    /// Drops frames of flows that have more than their share. The inbox is more than half full, so there is time.
+    /// Drops frames of flows that have more than their share. The inbox is nearly full, so there is time.
     #[cold]
     #[inline(never)]
     fn limit_flows(&mut self, w: &mut Worker, hash: &Toeplitz) {

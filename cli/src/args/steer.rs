@@ -33,10 +33,11 @@ pub struct SteerArgs {
     /// Keys behind the policy, as in hash=1,2,inbox=4096,linger=50:
     ///
     /// inbox=N: size of the inbox for each pair of workers, 64 to 1048576 frames. A frame is dropped if the inbox is full
-    /// (inbox_full). The default is 1024, or more than twice the packets that the generators have under way.
+    /// (inbox_full). The default is more than twice the slots of a ring (--ring), so that a burst which fits into a ring fits into
+    /// the inbox too.
     ///
-    /// flow-limit=on|off: above half of an inbox, frames of the flow with the largest share of it are dropped first (flow_limit), so
-    /// that this flow cannot keep the others out. The default is on.
+    /// flow-limit=on|off: the last eighth of an inbox is for the flows that do not fill it: frames of a flow that makes up most of
+    /// the last frames are dropped there (flow_limit), so that this flow cannot keep the others out. The default is on.
     ///
     /// batch=N: hand-off batch size, 1 to 64 (default 1). A shorter batch is held back for up to linger=US microseconds, at most a
     /// second (default 0: every batch is sent at the end of a poll round).

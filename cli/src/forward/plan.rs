@@ -282,7 +282,8 @@ fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshCon
     }
     let under_way = match source {
         Source::BuiltIn(offer) => ring.saturating_mul(offer.generators as u32),
-        Source::Ports { .. } => 0,
+        // A worker may take up a whole ring before the next one polls.
+        Source::Ports { .. } => ring,
     };
     let usual = MeshConfig::default();
     Ok(Some(MeshConfig {
@@ -300,7 +301,7 @@ fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshCon
 }
 
 /// Returns the frames of an inbox in which no flow is limited to its share while at most `under_way` packets are in
-/// flight. The limit applies beyond half of the inbox.
+/// flight. The limit applies to the last eighth of the inbox.
 ///
 /// A packet that has arrived still counts until its forwarder comes back for more. That is a batch, and the packets
 /// between batches when a policy changes, which are at most as many again.

@@ -245,6 +245,7 @@ pub fn registry(registry: &mut Registry, tables: &FollowerTables) {
             ("neigh_requests", counters.neigh_requests),
             ("failed_neighbours", counters.failed_neighbours),
             ("unanswered", counters.unanswered),
+            ("unsupported_rules", counters.unsupported_rules),
         ])]
     });
 }

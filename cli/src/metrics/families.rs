@@ -155,8 +155,12 @@ pub fn ports(page: &mut Page, cut: &Cut) {
         answer.ports.iter().enumerate().map(move |(at, port)| (worker.to_string(), at.to_string(), port))
     });
     let all: Vec<_> = all.collect();
-    let labels = |(worker, at, port): &(String, String, &PortAnswer)| {
-        [("port", port.name.clone()), ("worker", worker.clone()), ("number", at.clone())]
+    // The xdp ports of the workers have names of their own, by their queues: the first worker's is the port's.
+    let name = |(_, at, port): &(String, String, &PortAnswer)| {
+        all.iter().find(|(_, number, _)| number == at).map_or(&port.name, |(_, _, first)| &first.name).clone()
+    };
+    let labels = |one: &(String, String, &PortAnswer)| {
+        [("port", name(one)), ("worker", one.0.clone()), ("number", one.1.clone())]
     };
     let mut family =
         page.family("netmem_port_up", Kind::Gauge, "1 if the port is up, as its worker last saw it.");

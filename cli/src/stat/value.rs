@@ -42,21 +42,30 @@ pub fn value((section, records): &Section, key: &str) -> Result<Value, String> {
 }
 
 /// Returns the records with this name. If there are none, and the name ends with `#` and a number, returns those of the
-/// port with that number.
+/// port with that number. The records of a port's other workers are included: those of an xdp port have other names, since
+/// each has queues of its own.
 fn of_name<'a>(records: &'a [Record], name: &str) -> Vec<&'a Record> {
-    let named: Vec<_> = records.iter().filter(|record| record.text("name") == name).collect();
-    if !named.is_empty() {
-        return named;
+    let numbered = |record: &Record| record.numbered_name().is_some_and(|full| full == name);
+    let mut found: Vec<_> = records.iter().filter(|record| record.text("name") == name).collect();
+    if found.is_empty() {
+        found = records.iter().filter(|record| numbered(record)).collect();
     }
-    records.iter().filter(|record| record.numbered_name().is_some_and(|full| full == name)).collect()
+    let is_found = |record: &&Record| found.iter().any(|one| *one == *record || is_one_port(one, record));
+    records.iter().filter(is_found).collect()
 }
 
-/// Returns the names of the wanted records, each once. Ports that share a name with another one have their number too.
+/// Returns true if both are records of workers for one port.
+fn is_one_port(one: &Record, other: &Record) -> bool {
+    one.get("number").is_some_and(|number| other.get("number") == Some(number))
+}
+
+/// Returns the name of each wanted record, or of a port the first of its names. Ports that share a name with another
+/// one have their number too.
 fn names(all: &[Record], wanted: &[&Record]) -> Vec<String> {
     let mut names = Vec::new();
-    for record in wanted {
+    for (at, record) in wanted.iter().enumerate() {
         let name = record.unique_name(all);
-        if !names.contains(&name) {
+        if !names.contains(&name) && !wanted[..at].iter().any(|before| is_one_port(before, record)) {
             names.push(name);
         }
     }
@@ -119,6 +128,24 @@ mod tests {
         }
         let unknown = value(&section, "rx").unwrap_err();
         assert!(unknown.ends_with("with one of the names tap:t0"), "{unknown}");
+    }
+
+    /// Seen: with two workers, `netmem stat ports xdp:ra.rx` printed the count of worker 0 only, since the port of
+    /// worker 1 has the name `xdp:ra:1`.
+    #[test]
+    fn the_value_of_an_xdp_port_is_the_sum_over_its_workers_although_each_has_a_name_of_its_own() {
+        let port = |name: &str, number: u64, worker: u64, rx: u64| {
+            let named = Record::default().with("name", name).with("number", number);
+            named.with("worker", worker).with("rx", rx)
+        };
+        let of_ra = [port("xdp:ra", 0, 0, 1978), port("xdp:ra:1", 0, 1, 2223)];
+        let section = ports(&[&of_ra[..], &[port("xdp:rb", 1, 0, 5)]].concat());
+        for name in ["xdp:ra", "xdp:ra:1", "xdp:ra#0"] {
+            assert_eq!(value(&section, &format!("{name}.rx")), Ok(json!(4201)), "{name}");
+        }
+        assert_eq!(value(&section, "xdp:rb.rx"), Ok(json!(5)));
+        let unknown = value(&section, "xdp:rc.rx").unwrap_err();
+        assert!(unknown.ends_with("with one of the names xdp:ra, xdp:rb"), "{unknown}");
     }
 
     /// Seen: the second memif port of a socket could not be asked for: its name is that of the first.

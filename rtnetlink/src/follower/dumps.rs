@@ -194,7 +194,11 @@ impl Follower {
         });
         let changed = self.addresses.replace(addresses.collect());
         self.addresses_changed(changed);
-        dumps.rules.into_iter().for_each(|event| self.apply_event(event));
+        self.unsupported.replace_rules(dumps.rules.into_iter().filter_map(|event| match event {
+            Event::Unsupported(rule) => Some(rule),
+            _ => None,
+        }));
+        self.count_rules();
         let unsupported = &mut self.unsupported;
         let links = &self.links;
         // Since Linux 6.9 a dump may have routes that are about to be removed because their link is down.
