@@ -1,6 +1,7 @@
 //! The flow limit: one flow cannot take a whole inbox.
 
 use super::config::FlowLimitConfig;
+use crate::limits::BATCH_MAX;
 
 /// The last frames of an inbox that is nearly full, by flow (as the kernel's `skb_flow_limit`).
 ///
@@ -28,9 +29,10 @@ impl FlowLimit {
     }
 
     /// Returns the number of frames in an inbox for `inbox` from which on flows are limited. The last eighth is for the flows
-    /// that do not fill the inbox, and is at least as long as the history, of which one flow may make up half.
+    /// that do not fill the inbox. It is at least as long as the history, of which one flow may make up half, and a list, of
+    /// which all flows may be limited only once it is full.
     pub(super) fn begins_at(&self, inbox: u32) -> u32 {
-        let last = (inbox / 8).max(self.room as u32);
+        let last = (inbox / 8).max((self.room + BATCH_MAX) as u32);
         inbox.saturating_sub(last).max(inbox / 2)
     }
 

@@ -325,18 +325,18 @@ fn a_flow_limit_leaves_a_flow_seven_eighths_of_an_inbox() {
 fn one_flow_cannot_take_a_whole_inbox() {
     let mut rig =
         rig(&MeshConfig { flow_limit: Some(FlowLimitConfig::default()), ..steering(2, "map=rx0:1") });
-    for round in 0..64 {
+    for round in 0..36 {
         rig.steer(0, run(7, 60 * round, 60));
         rig.steer(0, (0..4).map(|flow| (100 + flow, round)));
         rig.flush(0);
     }
     let stats = rig.mesh.stats()[1];
-    assert!(stats.drops.flow_limit > 2000, "{stats:?}");
-    assert_eq!(stats.drops.inbox_full, 0, "the inbox never fills");
+    assert!(stats.drops.flow_limit > 1000, "{stats:?}");
+    assert_eq!(stats.drops.inbox_full, 0, "the inbox never fills: {stats:?}");
     let taken = rig.take_all(1);
     let others = taken.iter().filter(|(flow, _)| *flow >= 100).count();
-    assert_eq!(others, 256, "no frame of the others is dropped");
-    assert_eq!(taken.len() as u64 + stats.drops.total(), 64 * 64);
+    assert_eq!(others, 4 * 36, "no frame of the others is dropped");
+    assert_eq!(taken.len() as u64 + stats.drops.total(), 36 * 64);
     assert!(taken.windows(2).all(|two| two[0].0 != 7 || two[1].0 != 7 || two[0].1 < two[1].1));
     assert!(rig.pool.ledger().all_freed());
 }
