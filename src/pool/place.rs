@@ -3,8 +3,8 @@
 //! Such a move is counted twice, by different code, so that an error in one of the two shows:
 //!
 //! ```text
-//!   said        Place::enter_batch, Place::leave_last    by what has the place: how many frames its ring or stack took or gave
-//!   handed      Batch::hand_over, Batch::taken_back      by the batch: how many claims left it, or are in it that were not before
+//!   by device or queue   Place::enter_batch, Place::leave_last   the code of the ring or stack: frames that entered and left
+//!   by batch             Batch::hand_over, Batch::taken_back     the batch: claims that left it, and new claims in it
 //! ```
 //! The first count is the ledger's `posted` and `queued`. The second is a part of its `owned`. A run of frames of one
 //! pool is one addition in each. [`Place::leave`] and [`Place::take_back`] count frames that leave a place without a
