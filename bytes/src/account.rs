@@ -18,10 +18,12 @@ pub struct Counted {
 }
 
 impl Account {
+    /// Makes an account of at most `bound` pinned bytes.
     pub fn new(bound: usize) -> Account {
         Account { bound, pinned: AtomicUsize::new(0) }
     }
 
+    /// The bytes that are pinned now.
     pub fn pinned(&self) -> usize {
         self.pinned.load(Relaxed)
     }

@@ -98,7 +98,7 @@ pub struct Cores {
     pub online: Vec<u32>,
     /// Thousandths of a core whose time the process's control group may use (cpu.max), or None without a limit.
     pub group_thousandths: Option<u64>,
-    /// The cores that the kernel was told to keep free (isolcpus).
+    /// The cores that the kernel keeps free (isolcpus).
     pub isolated: Vec<u32>,
     /// The cores of each NUMA node.
     pub nodes: BTreeMap<u32, Vec<u32>>,

@@ -89,6 +89,9 @@ const KEYS: Keys = Keys {
 };
 
 /// Parses the text behind `xdp:`.
+///
+/// # Errors
+/// Returns a line that says what would be valid.
 pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     let (place, rest) = text.split_once(',').unwrap_or((text, ""));
     let mut parts = place.split(':');

@@ -88,7 +88,7 @@ impl PortSocket {
     /// use std::sync::Arc;
     /// use std::time::Duration;
     ///
-    /// /// Ends a server: its clients are told, and the last packets are sent.
+    /// /// Ends a server: its clients are notified, and the last packets are sent.
     /// async fn end(endpoint: Endpoint, socket: Arc<PortSocket>) -> bool {
     ///     endpoint.close(0_u32.into(), b"");
     ///     endpoint.wait_idle().await;

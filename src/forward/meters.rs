@@ -47,8 +47,8 @@ pub struct Meters {
     /// Number of frames that a round received, from ports and other workers, for rounds that received some. Their sum
     /// is `received + taken`.
     pub bursts: Buckets<0, 16>,
-    /// Nanoseconds of rounds with work, of [`Forwarder::run`](super::Forwarder::run): with pauses of the machine,
-    /// without rests.
+    /// Nanoseconds of rounds with work, of [`Forwarder::run`](super::Forwarder::run): including pauses of
+    /// the machine, excluding idle time.
     pub busy_ns: Count,
     /// The time that packets spent here, in nanoseconds. It begins before the look at the ports in which they came. It
     /// ends at the end of the round in which they left (for a transmit ring, the local queue or another worker), were

@@ -57,7 +57,7 @@ impl Default for MemoryConfig {
 /// it and the node at once (`batch`).
 ///
 /// The lists of orders 1, 2 and 3 have a half, a quarter and an eighth of both numbers, so that each list holds the
-/// same number of pages. The lists of orders 4 to 9 keep one or two blocks, as many as were wanted from them in vain, and
+/// same number of pages. The lists of orders 4 to 9 keep one or two blocks, as many as allocations did not find in them, and
 /// together at most a sixteenth of the worker's share; none if `high` is 0. In every configuration, the lists of all
 /// workers together hold half of the memory at most. A move has 128 blocks at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

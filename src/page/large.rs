@@ -1,6 +1,6 @@
 //! HOT: a worker's own lists of larger free blocks, orders 4 to 9: one or two blocks each, by demand.
 //!
-//! A list keeps as many blocks as were wanted in vain from it, up to two. All lists together keep at most a sixteenth of
+//! A list keeps as many blocks as allocations did not find in it, up to two. All lists together keep at most a sixteenth of
 //! the worker's share.
 
 use crate::limits::LOCAL_ORDER_MAX;

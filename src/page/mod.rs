@@ -12,7 +12,8 @@
 //!                 nodes.rs, zone.rs   under each node's lock: batches (depot.rs), the buddy's
 //!                                     free lists (buddy.rs), watermarks
 //! ```
-//! No allocation fails while a page that it could use lies in another worker's list.
+//! No allocation fails while a page that it could use lies in another worker's list. The exceptions: a worker paused inside
+//! a call, pages that move during 16 searches, and the reserve.
 //!
 //! | question | answer |
 //! |---|---|

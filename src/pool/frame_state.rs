@@ -3,8 +3,8 @@
 //! Such a move is counted twice, by different code, so that an error in one of the two shows:
 //!
 //! ```text
-//!   said        FrameState::enter_batch, FrameState::leave_last    by what has the state: how many frames its ring or stack took or gave
-//!   handed      Batch::hand_over, Batch::taken_back      by the batch: how many claims left it, or are in it that were not before
+//!   by device or queue   FrameState::enter_batch, FrameState::leave_last   the code of the ring or stack: frames that entered and left
+//!   by batch             Batch::hand_over, Batch::taken_back     the batch: claims that left it, and new claims in it
 //! ```
 //! The first count is the ledger's `posted` and `queued`. The second is a part of its `owned`. A run of frames of one
 //! pool is one addition in each. [`FrameState::leave`] and [`FrameState::take_back`] count frames that leave a state without a
@@ -44,14 +44,14 @@ impl FrameState {
         }
     }
 
-    /// Counts the first `n` frames of a batch as coming here, for the code of the state. Called just before they come.
+    /// Counts the first `n` frames of a batch as coming here, for the device or queue. Called just before they come.
     /// No look-up if the batch knows its pool.
     #[inline]
     pub(crate) fn enter_batch(self, w: &Worker, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, run| self.say(pool, Some(w), run, true));
     }
 
-    /// Counts the last `n` frames of a batch as leaving, for the code of the state. Called just after they came from
+    /// Counts the last `n` frames of a batch as leaving, for the device or queue. Called just after they came from
     /// here. No look-up if the batch knows its pool.
     #[inline]
     pub(crate) fn leave_last(self, w: &Worker, batch: &Batch, n: usize) {
@@ -59,7 +59,7 @@ impl FrameState {
         batch.each_pool_from(first, |pool, run| self.say(pool, Some(w), run, false));
     }
 
-    /// Counts `frames` as leaving, for the code of the state. Without a worker it costs a locked instruction for each
+    /// Counts `frames` as leaving, for the device or queue. Without a worker it costs a locked instruction for each
     /// run of one pool.
     #[inline]
     pub(crate) fn leave(self, w: Option<&Worker>, frames: &[Frame]) {
@@ -112,7 +112,7 @@ impl FrameState {
         });
     }
 
-    /// Counts, for the code of the state, that a run of frames of `pool` comes or leaves (the counters wrap).
+    /// Counts, for the device or queue, that a run of frames of `pool` comes or leaves (the counters wrap).
     #[inline(always)]
     pub(super) fn say(self, pool: &Shared, w: Option<&Worker>, run: &[Frame], comes: bool) {
         self.add(pool, w, run.len(), comes, |lane| &lane.said);

@@ -12,7 +12,8 @@ pub trait WrapCounters: Send + Sync {
 /// The counters of one port. Its worker writes them through the [`Writer`](crate::stats::Writer), and any thread may
 /// read them.
 ///
-/// - Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
+/// - Of every frame that the device offered: `rx` reached the caller, and [`PortCounters::rx_drops`] were dropped:
+///   `rx_no_frame`, `rx_ring_full`, `rx_dropped`, `rx_too_long` and `udp_without_size`.
 /// - Of every transmitted frame: `tx == completed + tx_stranded + in flight`. Frames in flight when the port is closed
 ///   count as completed or as stranded.
 /// - Of the completed frames, those in `tx_lost` went nowhere, and neither did those in `tx_invalid` that the port

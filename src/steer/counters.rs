@@ -28,7 +28,8 @@ pub(super) struct SteerCounts {
     pub(super) flow_moves: Count,
     /// Changes of the policy that this worker has adopted.
     pub(super) adopted: Count,
-    /// Rounds in which a change had to wait, because a worker that loses flows made no progress.
+    /// Rounds in which a change of the policy waited, because a worker that loses flows made no progress or a lane was
+    /// full.
     pub(super) postponed: Count,
 }
 
@@ -76,6 +77,7 @@ pub struct InboxStats {
     pub flow_moves: u64,
     /// Changes of the policy that it has adopted for the frames it steers.
     pub adopted: u64,
-    /// Rounds in which a policy change waited for a worker that made no progress.
+    /// Rounds in which a change of the policy waited for a worker that loses flows and made no progress, or for a lane
+    /// that was full.
     pub postponed: u64,
 }

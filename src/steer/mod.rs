@@ -42,7 +42,7 @@
 //!         while received < FRAMES {
 //!             inbox.take(&mut second, &mut batch); // done with what was taken before
 //!             received += batch.len() as u64;
-//!             batch.free(&mut second); // home, to the first worker's pool
+//!             batch.free(&mut second); // freed to the first worker's pool
 //!             std::thread::yield_now();
 //!         }
 //!     });
@@ -72,7 +72,8 @@
 //! # let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 2, ..Default::default() })?;
 //! # let (mut first, mut second) = (memory.worker()?, memory.worker()?);
 //! # let pool = Pool::new(&memory, &mut first, &PoolConfig { frames: 256, ..Default::default() })?;
-//! // What is received in queue 0 is the second worker's; the rest stays with whoever received it.
+//! // What is received in queue 0 is the second worker's; other frames stay with the worker
+//! // that received them.
 //! let (mesh, mut ends) = Mesh::new(&MeshConfig { policy: "map=rx0:1".parse()?, ..Default::default() })?;
 //! # let (_, mut inbox) = ends.pop().ok_or("a second worker")?;
 //! # let (mut outbox, _) = ends.pop().ok_or("a first worker")?;

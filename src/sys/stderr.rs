@@ -20,14 +20,14 @@ use std::time::Duration;
 
 /// Bytes that a pipe takes whole or not at all (PIPE_BUF).
 pub const WHOLE: usize = 4096;
-/// How long somebody who may wait sleeps before the next try.
+/// How long a caller that may wait sleeps before the next try.
 const PAUSE: Duration = Duration::from_millis(5);
 /// So many tries are five seconds or more.
 const TRIES: u32 = 1000;
 
 /// Standard error of this process.
 static STDERR: OnceLock<Mutex<Stream>> = OnceLock::new();
-/// Tries that those who may wait have left, all together.
+/// Tries that are left to all callers that may wait, together.
 static TRIES_LEFT: AtomicU32 = AtomicU32::new(TRIES);
 
 /// Opens standard error once more. To be called before anything else of this module, by a thread that may open files.
@@ -36,7 +36,7 @@ pub fn prepare() {
     drop(stderr());
 }
 
-/// Whether those who write may wait from now on: all together for five seconds or a little more.
+/// Whether callers that write may wait from now on: all together for five seconds or a little more.
 pub fn may_wait(may: bool) {
     TRIES_LEFT.store(if may { TRIES } else { 0 }, Relaxed);
 }
@@ -93,7 +93,7 @@ fn stderr() -> MutexGuard<'static, Stream> {
     stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tries until it succeeds, or nobody may wait any longer. The stream is not locked meanwhile.
+/// Tries until it succeeds, or no caller may wait any longer. The stream is not locked meanwhile.
 fn insist_on(mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     loop {
         match attempt() {

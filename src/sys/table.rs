@@ -28,6 +28,9 @@ unsafe impl Sync for ChunkTable {}
 
 impl ChunkTable {
     /// The entry of a chunk.
+    ///
+    /// # Panics
+    /// Panics if the chunk has no entry.
     #[inline(always)]
     pub fn entry(&self, chunk: u32) -> &AtomicU16 {
         // If there are 2^32 entries, this check compiles to nothing.

@@ -7,7 +7,7 @@
 //! use netmem::wire::Datagram;
 //! use netmem::{Frame, Pool, Worker};
 //!
-//! /// Makes of a request the answer, in the same frame; None for all that is no request.
+//! /// Turns a request into its answer, in the same frame. Returns None if the frame is not a request.
 //! fn answer(frame: &mut Frame) -> Option<()> {
 //!     let (request, payload) = Datagram::parse(frame.data()).ok()?;
 //!     let text = if payload == b"ping" { "pong" } else { "what?" };

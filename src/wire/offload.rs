@@ -20,7 +20,7 @@ pub const VIRTIO_LEN: usize = 10;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_ECN`, set beside one of the kinds of TCP: the packet has CWR, which only its first segment may
-/// have. Here it is read from the packet itself; a card has to be told.
+/// have. Here it is read from the packet itself; a card needs it in the descriptor.
 const GSO_ECN: u8 = 0x80;
 
 /// The checksum and segmentation work that is pending for a packet.

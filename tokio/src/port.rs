@@ -47,6 +47,9 @@ impl AsyncPort {
 
     /// Sets the maximum number of frames posted for reception. The rest of the pool is for transmission. By default as
     /// many as the port's ring has slots.
+    ///
+    /// Frames that are posted already stay posted. With 0, no more are posted: the port receives into those that are, and
+    /// then nothing.
     pub fn set_posted_max(&mut self, frames: usize) {
         self.posted_max = frames;
     }

@@ -69,6 +69,10 @@ impl Drop for EndsPause<'_> {
 }
 
 impl PortWatch {
+    /// Makes the watch of one port.
+    ///
+    /// # Errors
+    /// Returns the error of epoll_create(2).
     pub fn new() -> io::Result<PortWatch> {
         #[allow(
             deprecated,

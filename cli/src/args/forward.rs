@@ -374,7 +374,7 @@ const AFTER_LONG_HELP: &str = "\
 Examples:
   netmem forward --flows 1000 --seconds 3
   netmem forward --packets 1M --size 1514 --json
-  netmem forward --path full --rule drop,proto=udp,sport=49152 --ready-packets 50
+  netmem forward --path full --rule drop,proto=udp,sport=7 --ready-packets 50
   netmem forward --mode pass --local-queue 1000
   netmem forward --workers 2 --flows 100
   netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
@@ -415,8 +415,8 @@ The object of --json:
   fragments (the pieces of both),
   transmitted, held, passed, dropped {reason: n} (with --steer also
   inbox_full, flow_limit, inbox_gone: dropped between workers),
-  icmp {sent {message: n}, suppressed {why: n}} (suppressed: dropped packets about
-  which an error could have been sent and was not),
+  icmp {sent {message: n}, suppressed {why: n}} (suppressed: dropped packets
+  about which an error could have been sent and was not),
   local_queue {taken, freed, kept} or null (passed frames; kept: when the
   run ended),
   mirror {taken, missed, kept} or null (sent frames; kept: when the run ended),

@@ -7,13 +7,16 @@ use netmem::pool::{Pool, PoolStats};
 use netmem_rtnetlink::FollowerTables;
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// Writes the whole run: whether this is one cut, the drops, and the packets between workers.
 pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     let mut family = page.family("netmem_build_info", Kind::Gauge, "The version that runs; always 1.");
     family.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let help = "Scrapes that were answered, this one too.";
     page.family("netmem_scrapes", Kind::Counter, help).sample(&[], scrapes);
-    let help = "1 if every worker answered this scrape and every frame was seen at rest; otherwise the ages show what is stale.";
+    let help = "1 if every worker answered this scrape and every frame was counted while no worker moved frames; otherwise the ages show what is stale.";
     page.family("netmem_cut_whole", Kind::Gauge, help).sample(&[], u8::from(cut.is_whole));
     let mut family =
         page.family("netmem_dropped_packets", Kind::Counter, "Packets dropped, by reason, of all workers.");
@@ -201,7 +204,7 @@ fn borrowed<'a, const N: usize>(labels: &'a [(&'a str, String); N]) -> [(&'a str
     std::array::from_fn(|at| (labels[at].0, &*labels[at].1))
 }
 
-/// Writes the state of every frame when it was last seen at rest.
+/// Writes the state of every frame when it was last counted while no worker moved frames.
 pub fn frames(page: &mut Page, cut: &Cut) {
     let seen: Vec<_> = cut.ledgers.iter().flatten().collect();
     let mut family = page.family("netmem_pool_frames", Kind::Gauge, "Frames of a pool, by state.");
@@ -216,7 +219,7 @@ pub fn frames(page: &mut Page, cut: &Cut) {
     let help = "1 if the states add up to the size and no frame is miscounted.";
     let mut family = page.family("netmem_pool_balanced", Kind::Gauge, help);
     seen.iter().for_each(|(of, _)| family.sample(&[("pool", &of.name)], u8::from(of.balanced())));
-    let help = "How long ago a pool's frames were counted at rest; all values of the pool by state are from that time.";
+    let help = "How long ago a pool's frames were counted while no worker moved them; all values of the pool by state are from that time.";
     let mut family = page.family("netmem_pool_age_seconds", Kind::Gauge, help);
     for (ledger, at) in &seen {
         family.sample(&[("pool", &ledger.name)], seconds(cut.at.saturating_duration_since(*at)));
@@ -243,7 +246,9 @@ pub fn pools(page: &mut Page, pools: &[Pool]) {
     let help = "Frames that a pool may have; it makes them of pages as they are needed.";
     let mut family = page.family("netmem_pool_limit_frames", Kind::Gauge, help);
     pools.iter().for_each(|pool| family.sample(&[("pool", pool.name())], pool.frames() as u64));
-    each(page, "netmem_pool_released_pages", "Pages that left the pool.", &stats, |of| of.released);
+    each(page, "netmem_pool_released_frames", "Frames that left the pool with their pages.", &stats, |of| {
+        of.released
+    });
 }
 
 fn each(
@@ -271,8 +276,7 @@ pub fn memory(page: &mut Page, memory: &Memory) {
 }
 
 /// Writes what happened while the kernel's routes were followed, which is not part of the cut.
-pub fn netlink(page: &mut Page, tables: &FollowerTables) {
-    let counters = tables.counters();
+pub fn netlink(page: &mut Page, counters: &FollowerStats) {
     let help = "Events while the kernel's routes are followed, by their names in netmem stat netlink.";
     let mut family = page.family("netmem_netlink_events", Kind::Counter, help);
     for (event, count) in [

@@ -47,7 +47,7 @@ impl Source {
         families::frames(&mut page, &cut);
         families::pools(&mut page, &self.pools);
         families::memory(&mut page, &self.memory);
-        self.tables.iter().for_each(|tables| families::netlink(&mut page, tables));
+        self.tables.iter().for_each(|tables| families::netlink(&mut page, &tables.counters()));
         page.finish()
     }
 }
