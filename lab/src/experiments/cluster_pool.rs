@@ -1,9 +1,8 @@
 //! `cluster-pool`: [rizzo02-mbuf]'s eight cells. Packets are forwarded fast or through rules, their head and frame
 //! are kept together in a ready pool or not, and the allocators below are used without a lock or under one.
 //!
-//! The source's driver puts the packets of a poll back before the next poll takes them. This forwarder completes 256
-//! packets at once, of which 50 pairs serve a fifth. So the cells that are comparable with the source's keep 256
-//! pairs. Additional variants: the source's 50; as many pairs as a ring holds; `max` changed all the time; and the
+//! The source's driver is polled, and frees what it sent in each poll. This forwarder completes 256 packets at once, so
+//! that 50 pairs serve a fifth of all. So the cells that are comparable with the source's keep 256 pairs. Additional variants: the source's 50; as many pairs as a ring holds; `max` changed all the time; and the
 //! source's own form, one list of pairs, under its caller's lock or a lock of its own.
 
 use std::cell::{Cell, RefCell};
@@ -175,7 +174,7 @@ fn served_rows(bench: &mut Bench<'_>, ring: usize, cells: &[Side], served: &[Opt
     }
     bench.note(format!(
         "packets that were taken as ready ones instead of made: {}. 256 packets are completed at once, so that 50 pairs \
-         cannot serve all; the source's driver completes what it sent after each poll",
+         cannot serve all; the source's driver frees in each poll what it sent",
         list.join(", ")
     ));
 }

@@ -172,10 +172,8 @@ fn latency_rows(bench: &mut Bench<'_>, ring: usize, routers: &[(Router, FarSide)
         }
     }
     let over = Comparison { a: place("netmem/patched"), b: place("netmem/base"), metric: Metric::LatencyNs };
-    let p50 = |latency: &LatencyQuantiles| latency.p50;
-    let quantiles: [(&str, fn(&LatencyQuantiles) -> f64, &[Comparison]); 2] =
-        [("p50", p50, &[over]), ("p99", |latency| latency.p99, &[])];
-    for (quantile, of, comparisons) in quantiles {
+    for (quantile, comparisons) in [("p50", &[over][..]), ("p99", &[])] {
+        let of = |latency: &LatencyQuantiles| if quantile == "p50" { latency.p50 } else { latency.p99 };
         let reading = |(latency, variant): (&Option<LatencyQuantiles>, &Kind)| {
             let own = [("mode", "ip"), ("quantile", quantile)];
             (label(variant.name, "forward", ring, &own), latency.as_ref().map(of))

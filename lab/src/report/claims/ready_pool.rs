@@ -76,8 +76,8 @@ fn caller(report: &Report) -> Option<Finding> {
     Some(Finding { measured: format!("{:.3}", own.median), verdict: costs.is_more(), sentence })
 }
 
-/// Judged by pairs for all packets: the source's driver, whose completions come after each poll, serves all from 50,
-/// and the lab's forwarder, which completes 256 packets at once, does not.
+/// Judged by 256 pairs, as many as the lab's forwarder completes at once. The source's driver is polled and frees what
+/// each poll sent, of which 50 pairs keep more. The text does not say how many packets a poll has.
 fn pairs(report: &Report, path: &str, published: f64) -> Option<Finding> {
     let variant = |pairs| format!("netmem/{path}-{pairs}");
     let ratio = Measured::find(report, &variant("256"), &variant("0"), &[])?;
@@ -87,7 +87,7 @@ fn pairs(report: &Report, path: &str, published: f64) -> Option<Finding> {
     let finding = ratio.finding(published, &what, "the packets of none");
     Some(match fifty {
         Some(fifty) => finding.because(&format!(
-            "50 pairs, the source's number, serve {} of them here, where 256 packets are completed at once, and forward {} times the packets; the source's polled driver serves all from 50.",
+            "50 pairs, the source's number, serve {} of them here, where 256 packets are completed at once, and forward {} times the packets; the source's driver is polled and frees what each poll sent, so that 50 serve more of them there.",
             served("50"),
             fifty.text()
         )),
