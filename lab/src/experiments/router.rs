@@ -441,6 +441,30 @@ mod tests {
         }
     }
 
+    /// Found in a review: 50 pairs, which serve a fifth of the packets here, were compared with the source's figures.
+    #[test]
+    fn fewer_pairs_than_are_completed_at_once_serve_a_part_of_the_packets() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let mut worker = memory.worker().unwrap();
+        let mut served = |pairs, list| {
+            let heads = HeadCacheConfig::default();
+            let packets = Some(PacketSetup { heads, rules: None, pairs: Some(pairs), list });
+            let setup = Setup { packets, ..Setup::frames(256, Fate::Routed) };
+            let (mut router, mut far) = Router::new(&memory, &mut worker, &setup).unwrap();
+            for _ in 0..200 {
+                far.turn();
+                router.poll(&mut worker);
+            }
+            let served = router.served().unwrap();
+            assert!(report_of(false, |bench| router.settle(far, &mut worker, "netmem", bench)).ok());
+            served
+        };
+        for list in [None, Some((Locking::Caller, Reset::AtGet))] {
+            let [none, fifty, all] = [0, 50, 4 * BATCH_MAX].map(|pairs| served(pairs, list));
+            assert!(none == 0.0 && (10.0..40.0).contains(&fifty) && all > 90.0, "{none} {fifty} {all}");
+        }
+    }
+
     #[test]
     fn every_packet_is_accounted_for_and_every_frame_is_freed() {
         let sent = [Fate::Routed, Fate::Redirected, Fate::Reflected, Fate::Crossed];
