@@ -83,6 +83,12 @@ def against(interval, published):
     return REGIME if most < 0.5 or least > 2 else TELL
 
 
+def at_least(interval, published):
+    """The source says more than this."""
+    low, _, undecided = interval
+    return HOLDS if low >= published and not undecided else against(interval, published)
+
+
 def near_one(interval, share):
     low, high, undecided = interval
     if undecided:
@@ -90,6 +96,15 @@ def near_one(interval, share):
     if low >= 1 - share and high <= 1 + share:
         return HOLDS
     return FAILS if low > 1 + share or high < 1 - share else TELL
+
+
+def adds_nothing(interval, share):
+    low, high, undecided = interval
+    if undecided:
+        return TELL
+    if high <= 1 + share:
+        return HOLDS
+    return FAILS if low > 1 + share else TELL
 
 
 def more(interval):
@@ -125,7 +140,18 @@ def slow_paths(run):
 def latency(run):
     for variant in ("netmem/base", patched(run)):
         find_row(run, variant, "latency_ns", quantile="p50")
-    return TELL  # one reading each
+    try:
+        return adds_nothing(find_ratio(run, patched(run), "netmem/base", quantile="p50"), 0.02)
+    except Missing:
+        return TELL  # one reading each
+
+
+def ready(run):
+    """Over what differs in the array of heads alone; runs before it was made differ in merging too."""
+    try:
+        return more(ratio_or_rows(run, "netmem/ready-16", "netmem/collected-nomerge", "pps"))
+    except Missing:
+        return more(ratio_or_rows(run, "netmem/ready-16", "netmem/collected", "pps"))
 
 
 VANILLA, PATCHED, LOCK = "netmem/64-cas128", "netmem/56-cas128", "netmem/64-lock-interrupts"
@@ -167,9 +193,32 @@ def size_alone(run):
 
 
 def by_size(run):
-    low, high, undecided = cold(run, PATCHED, "4096")
-    verdicts = [against(cold(run, PATCHED, "32"), 1.05), more((1 / high, 1 / low, undecided))]
+    cold(run, PATCHED, "4096")
+    verdicts = [against(cold(run, PATCHED, "32"), 1.05)]
+    for size in ("1536", "2048", "4096", "8192"):
+        try:
+            low, high, undecided = cold(run, PATCHED, size)
+        except Missing:
+            continue
+        verdicts.append(more((1 / high, 1 / low, undecided)))
     return max(verdicts, key=WORSE.index)
+
+
+def fades(run):
+    fixed = {"use": "cold+write", "bytes": "256", "work": "object"}
+    alone = cold(run, COLD_LOCK, "256")
+    beside = [find_ratio(run, COLD_LOCK, VANILLA, **fixed, **more) for more in ({"noise": "true"}, {"threads": "2"})]
+    if any(undecided for _, _, undecided in [alone, *beside]) or alone[0] <= 1:
+        return TELL
+    if all(high < alone[0] for _, high, _ in beside):
+        return HOLDS
+    return FAILS if any(low > alone[1] for low, _, _ in beside) else TELL
+
+
+def not_linear(run):
+    row = lambda variant, burst: find_row(run, variant, "cycles_per_op", burst=burst, order="in turn", touch="false")
+    low, high, undecided = over(row("netmem/detached", "8"), row("netmem/loop", "1"))
+    return more((8 * low, 8 * high, undecided))
 
 
 def counted(run, event, published):
@@ -220,6 +269,10 @@ def handed(run, b, load):
     return find_ratio(run, "netmem/handed", b, load=load)
 
 
+def routed(variant):
+    return lambda run: at_least(find_ratio(run, variant + "-handed", variant + "-one"), 1.4)
+
+
 def caller(run):
     low, high, undecided = find_ratio(run, "netmem/fast-lock-50-list-locked", "netmem/fast-lock-50-list")
     find_ratio(run, "netmem/fast-lock-50-list", "netmem/fast-lock-50")
@@ -234,18 +287,18 @@ CLAIMS = {
     "nomerge": (FORWARD, nomerge),
     "slow-paths": (FORWARD, slow_paths),
     "latency": (FORWARD, latency),
-    "ready-heads": (FORWARD, lambda run: more(ratio_or_rows(run, "netmem/ready-16", patched(run), "pps"))),
-    "hand-off-light": ("handoff", lambda run: against(handed(run, "netmem/one", "light"), 1.4)),
-    "hand-off-heavy": ("handoff", lambda run: against(handed(run, "netmem/one", "heavy"), 1.4)),
-    "hand-off-equal-cores": ("handoff", lambda run: against(handed(run, "netmem/queues", "light"), 1.4)),
-    "hand-off-forwarder": (
-        "handoff",
-        lambda run: against(find_ratio(run, "netmem/routed-handed", "netmem/routed-one"), 1.4),
-    ),
+    "ready-heads": (FORWARD, ready),
+    "hand-off-light": ("handoff", lambda run: at_least(handed(run, "netmem/one", "light"), 1.4)),
+    "hand-off-heavy": ("handoff", lambda run: at_least(handed(run, "netmem/one", "heavy"), 1.4)),
+    "hand-off-equal-cores": ("handoff", lambda run: at_least(handed(run, "netmem/queues", "light"), 1.4)),
+    "hand-off-forwarder": ("handoff", routed("netmem/routed")),
+    "hand-off-forwarder-large": ("handoff", routed("netmem/routed-ring")),
+    "hand-off-forwarder-read": ("handoff", routed("netmem/routed-read")),
     "cpumap": ("handoff", only_if(lambda run: handed(run, "netmem/one", "heavy"))),
     "warm": ("slab-descriptor", warm),
     "warm-path": ("slab-descriptor", warm_path),
     "lock": ("slab-descriptor", lock),
+    "fades": ("slab-descriptor", fades),
     "by-size": ("slab-descriptor", by_size),
     "size-alone": ("slab-descriptor", size_alone),
     "loads": ("slab-descriptor", lambda run: counted(run, "last-level loads", 556751 / 883412)),
@@ -253,10 +306,11 @@ CLAIMS = {
     "branch-misses": ("slab-descriptor", lambda run: counted(run, "branch misses", 1.15)),
     "in-practice": ("slab-descriptor", lambda run: near_one(find_ratio(run, PATCHED, VANILLA, work="forward"), 0.02)),
     "memory": ("slab-descriptor", memory),
-    "pairs-fast-lock": ("cluster-pool", plainly("netmem/fast-lock-50", "netmem/fast-lock-0", 355 / 276)),
-    "pairs-fast-free": ("cluster-pool", plainly("netmem/fast-free-50", "netmem/fast-free-0", 383 / 365)),
-    "pairs-full-lock": ("cluster-pool", plainly("netmem/full-lock-50", "netmem/full-lock-0", 227 / 195)),
-    "pairs-full-free": ("cluster-pool", plainly("netmem/full-free-50", "netmem/full-free-0", 146 / 142)),
+    "pairs-fast-lock": ("cluster-pool", plainly("netmem/fast-lock-256", "netmem/fast-lock-0", 355 / 276)),
+    "pairs-fast-free": ("cluster-pool", plainly("netmem/fast-free-256", "netmem/fast-free-0", 383 / 365)),
+    "pairs-full-lock": ("cluster-pool", plainly("netmem/full-lock-256", "netmem/full-lock-0", 227 / 195)),
+    "pairs-full-free": ("cluster-pool", plainly("netmem/full-free-256", "netmem/full-free-0", 146 / 142)),
+    "pairs-own-form": ("cluster-pool", plainly("netmem/fast-lock-256-list", "netmem/fast-lock-0", 355 / 276)),
     "pairs-caller": ("cluster-pool", caller),
     "one-page": ("page-fast-path", only_if(lambda run: find_row(run, "netmem", "cycles_per_op", touch="false"))),
     "statistics": ("page-fast-path", plainly("netmem", "netmem/stats-off", 143 / 97, touch="false")),
@@ -268,6 +322,8 @@ CLAIMS = {
     "crossing": ("page-cross-worker", plainly("netmem", "limit", 210 / 31, policy="spin", side="both", touch="false")),
     "delayed": ("page-cross-worker", delayed),
     "recycling": ("pool-recycle", plainly("netmem", "netmem/page", 19 / 238, held="0", map_ns="0")),
+    "bulk-speedup": ("slab-bulk", plainly("netmem/detached", "netmem/loop", 1 / 1.6, burst="8", order="in turn", touch="false")),
+    "bulk-not-linear": ("slab-bulk", not_linear),
     "xdp": ("xdp-verdicts", plainly("netmem/tx", "netmem/drop", 1.7)),
 }
 

@@ -306,6 +306,29 @@ impl<'a> Bench<'a> {
         });
     }
 
+    /// Reports latencies, in nanoseconds, of which each set-up has one of its own for each variant, such as a quantile.
+    /// The row and the ratios are over the readings of all set-ups. All set-ups of an experiment must read the same
+    /// variants, in the same place among its groups.
+    pub fn latencies(
+        &mut self,
+        readings: Vec<(Label, Option<f64>)>,
+        comparisons: &[Comparison],
+        cores: Cores,
+    ) {
+        let per_ns = self.clock.ticks_per_ns();
+        let series = |(label, ns): (Label, Option<f64>)| {
+            let ticks = ns.map(|ns| ns * per_ns);
+            let (rounds, placements, per_op) = (vec![ticks], vec![None], ticks.into_iter().collect());
+            Series { rounds, placements, per_op, ..Series::new(label) }
+        };
+        let series = self.history.add(self.groups, readings.into_iter().map(series).collect());
+        self.groups += 1;
+        for comparison in comparisons {
+            self.ratio(&series, comparison, cores.half_width(), self.setting("seed"));
+        }
+        series.iter().for_each(|one| self.row(one, Metric::LatencyNs, None));
+    }
+
     /// Reports a figure that is not measured in windows but counted once.
     pub fn figure(&mut self, label: Label, metric: Metric, value: f64, published: Option<Published>) {
         let value = rounded(value);

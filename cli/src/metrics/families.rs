@@ -4,7 +4,7 @@ use super::page::{Kind, Labels, Page};
 use crate::forward::cuts::{Answer, Cut, Packets, PortAnswer};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolStats};
-use netmem_rtnetlink::FollowerTables;
+use netmem_rtnetlink::FollowerStats;
 use std::time::Duration;
 
 #[cfg(test)]

@@ -179,6 +179,23 @@ fn a_deterministic_measurement_runs_once_and_is_in_every_report() {
 }
 
 #[test]
+fn a_latency_that_each_set_up_reads_has_an_interval_over_the_set_ups() {
+    let report = report_of_setups(9, false, &mut |bench, setup| {
+        let label = |variant: &str| Label { variant: variant.into(), params: Params::new() };
+        let reading = |variant, ns| (label(variant), ns);
+        let ns = 100.0 + setup as f64;
+        let readings = vec![reading("a", Some(2.0 * ns)), reading("b", Some(ns)), reading("c", None)];
+        let over = Comparison { a: 0, b: 1, metric: Metric::LatencyNs };
+        bench.latencies(readings, &[over], Cores::Cross);
+    });
+    let rows: Vec<_> =
+        report.rows.iter().map(|row| (&*row.variant, row.median.round(), row.windows)).collect();
+    assert_eq!(rows, [("a", 208.0, 9), ("b", 104.0, 9)]);
+    let ratios: Vec<_> = report.ratios.iter().map(|of| (of.median, of.low, of.high, of.undecided)).collect();
+    assert_eq!(ratios, [(2.0, 2.0, 2.0, false)]);
+}
+
+#[test]
 fn groups_are_not_mixed_up_and_one_of_other_variants_begins_again() {
     let report = report_of_setups(2, false, &mut |bench, setup| {
         let second = if setup == 0 { "netmem/a" } else { "netmem/b" };

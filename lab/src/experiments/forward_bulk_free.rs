@@ -23,7 +23,7 @@ use crate::method::round::{Label, Series, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
 use crate::sources;
-use variants::{Neighbours, VARIANTS};
+use variants::{Kind, Neighbours, VARIANTS};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "forward-bulk-free",
@@ -48,7 +48,7 @@ const KEYS: &[Key] = &[
 ];
 
 /// A variant over another, and the gain that the source saw.
-const GAINS: [(&str, &str, Option<f64>); 20] = [
+const GAINS: [(&str, &str, Option<f64>); 24] = [
     ("netmem/patched", "netmem/base", Some(1.023)),
     ("netmem/tuned", "netmem/base", Some(1.039)),
     ("netmem/nomerge", "netmem/base", Some(1.038)),
@@ -56,7 +56,12 @@ const GAINS: [(&str, &str, Option<f64>); 20] = [
     ("netmem/nomerge", "netmem/patched", Some(1.015)),
     ("netmem/collected", "netmem/patched", None),
     ("netmem/bulk", "netmem/base", None),
-    ("netmem/ready-16", "netmem/patched", None),
+    ("netmem/collected-nomerge", "netmem/collected", None),
+    // These differ in the array of heads alone.
+    ("netmem/ready-8", "netmem/collected-nomerge", None),
+    ("netmem/ready-16", "netmem/collected-nomerge", None),
+    ("netmem/ready-128", "netmem/collected-nomerge", None),
+    ("netmem/ready-16", "netmem/collected", None),
     ("netmem/ready-8", "netmem/bulk", None),
     ("netmem/ready-16", "netmem/bulk", None),
     ("netmem/ready-32", "netmem/bulk", None),
@@ -119,9 +124,10 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let series = bench.measure(&mut loops, &comparisons(), Cores::Cross);
     drop(loops);
     rows(bench, &series);
+    findings(bench, &memory);
+    latency_rows(bench, ring, &routers);
     let mut worker = worker.into_inner();
     for ((router, far), variant) in routers.into_iter().zip(VARIANTS) {
-        latency_rows(bench, ring, variant.name, router.latency());
         router.settle(far, &mut worker, variant.name, bench);
     }
     relay.settle(relay_far, &mut worker, bench);
@@ -129,15 +135,15 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     bench.once(|bench| {
         share::run(bench);
         Ok(())
-    })?;
-    findings(bench, &memory);
-    Ok(())
+    })
+}
+
+fn place(name: &str) -> usize {
+    VARIANTS.iter().position(|variant| variant.name == name).unwrap_or(VARIANTS.len())
 }
 
 /// The gains, and the first and last variants over the bare relay.
 fn comparisons() -> Vec<Comparison> {
-    let place =
-        |name: &str| VARIANTS.iter().position(|variant| variant.name == name).unwrap_or(VARIANTS.len());
     let gain =
         |(a, b, _): (&str, &str, Option<f64>)| Comparison { a: place(a), b: place(b), metric: Metric::Pps };
     let cost = |name| Comparison { a: place(name), b: VARIANTS.len(), metric: Metric::NsPerPacket };
@@ -154,14 +160,26 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     bench.check_generator(series);
 }
 
-/// From reception to completion, on the forwarder's own clock.
-fn latency_rows(bench: &mut Bench<'_>, ring: usize, variant: &str, latency: Option<LatencyQuantiles>) {
-    let Some(latency) = latency else {
-        return bench.note(format!("{variant}: no packet was timed from reception to completion"));
-    };
-    for (quantile, ns) in [("p50", latency.p50), ("p99", latency.p99)] {
-        let label = label(variant, "forward", ring, &[("mode", "ip"), ("quantile", quantile)]);
-        bench.figure(label, Metric::LatencyNs, ns, None);
+/// From reception to completion, on the forwarder's own clock: a reading of each set-up. The source says that bulk free
+/// adds no latency.
+fn latency_rows(bench: &mut Bench<'_>, ring: usize, routers: &[(Router, FarSide)]) {
+    let latencies: Vec<Option<LatencyQuantiles>> =
+        routers.iter().map(|(router, _)| router.latency()).collect();
+    for (latency, variant) in latencies.iter().zip(VARIANTS) {
+        if latency.is_none() {
+            let name = variant.name;
+            bench.note(format!("{name}: no packet was timed from reception to completion"));
+        }
+    }
+    let over = Comparison { a: place("netmem/patched"), b: place("netmem/base"), metric: Metric::LatencyNs };
+    for (quantile, comparisons) in [("p50", &[over][..]), ("p99", &[])] {
+        let of = |latency: &LatencyQuantiles| if quantile == "p50" { latency.p50 } else { latency.p99 };
+        let reading = |(latency, variant): (&Option<LatencyQuantiles>, &Kind)| {
+            let own = [("mode", "ip"), ("quantile", quantile)];
+            (label(variant.name, "forward", ring, &own), latency.as_ref().map(of))
+        };
+        let readings = latencies.iter().zip(VARIANTS).map(reading).collect();
+        bench.latencies(readings, comparisons, Cores::Cross);
     }
 }
 
@@ -169,16 +187,17 @@ fn latency_rows(bench: &mut Bench<'_>, ring: usize, variant: &str, latency: Opti
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "base, patched, tuned, nomerge, collected, bulk and bulk-nomerge: heads of one line from the layer that the \
+        "base, patched, tuned, nomerge, collected, bulk, and those that end in -nomerge: heads of one line from the layer that the \
          source tunes, with cpu_partial 13 and min_partial 5, and tuned with 256 and 9. Their slabs are shared with \
-         a cache of the same size that is in use, except for nomerge and bulk-nomerge",
+         a cache of the same size that is in use, except for nomerge and those that end in -nomerge",
     );
     bench.note(
         "patched, tuned and nomerge free only heads in bulk, as the source did, and take them one by one; collected \
-         also frees frames in bulk; bulk and bulk-nomerge also take heads in bulk",
+         also frees frames in bulk; bulk also takes heads in bulk; the ready arrays free frames in bulk too, and their \
+         heads are from caches that are not merged, so that they differ from collected-nomerge in the array alone",
     );
     bench.note(
-        "latency: from the start of the round that received a burst to the completion of its last packet, only in \
+        "latency: a reading of each set-up, whose interval is over the set-ups: from the start of the round that received a burst to the completion of its last packet, only in \
          rounds; completions are polled every 256 packets, or if no packets came in",
     );
     for (a, b, source) in GAINS {

@@ -55,7 +55,7 @@ struct Kind {
     published: Option<(f64, &'static str)>,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind { variant: "netmem", keeps: Keeps::Pool, published: Some((19.0, "fast path")) },
     Kind {
         variant: "netmem/ring",
@@ -72,6 +72,7 @@ const KINDS: [Kind; 8] = [
     Kind { variant: "netmem/page", keeps: Keeps::Stage, published: None },
     Kind { variant: "netmem/orphan", keeps: Keeps::Orphan, published: None },
     Kind { variant: "netmem/adopted", keeps: Keeps::Adopted, published: None },
+    Kind { variant: "netmem/owner-early", keeps: Keeps::Claim, published: None },
 ];
 
 const POOL: usize = 0;
@@ -80,6 +81,7 @@ const QUEUE: usize = 3;
 const UNKEPT: usize = 4;
 const ORPHAN: usize = 6;
 const ADOPTED: usize = 7;
+const EARLY: usize = 8;
 
 /// The shared parts of all groups of the run.
 struct Scene<'a> {
@@ -119,9 +121,10 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     bench.note(format!(
         "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the \
          pool; /owner: a driver without a pool keeps them by the call at a shared page's last release; \
+         /owner-early: it has a claim on each page, and is called when that is the only one; \
          driver/queue: a driver's queue of {CACHE} pages whose head is used again if no other claim on it exists; \
          driver/unkept: every page is mapped when it is allocated and unmapped when it comes back; netmem/page: \
-         only the page stage, never mapped. These four contain nothing but the page stage and the described steps. \
+         only the page stage, never mapped. These five contain nothing but the page stage and the described steps. \
          netmem/orphan: a pool whose owner has left; netmem/adopted: the same, adopted by the worker that uses it"
     ));
     bench.note(
@@ -143,7 +146,7 @@ fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> 
     let beside = |a, b| Comparison { a, b, metric: Metric::NsPerOp };
     let mut comparisons: Vec<Comparison> = (1..KINDS.len()).map(|b| beside(POOL, b)).collect();
     comparisons.extend([QUEUE, UNKEPT].map(|b| beside(OWNER, b)));
-    comparisons.push(beside(ADOPTED, ORPHAN));
+    comparisons.extend([beside(ADOPTED, ORPHAN), beside(EARLY, OWNER), beside(EARLY, QUEUE)]);
     let series = bench.measure_with(&mut variants, &comparisons, Cores::Same, scene.effort);
     drop(variants);
     for (one, kind) in series.iter().zip(&KINDS) {
@@ -169,7 +172,12 @@ fn check(bench: &mut Bench<'_>, kind: &Kind, account: Account, (map_ns, held): (
         format!("{refused} refused, {corrupted} not as written, {missing} not freed"),
     );
     let kept = match kind.keeps {
-        Keeps::Pool | Keeps::FreedElsewhere | Keeps::Orphan | Keeps::Adopted | Keeps::Owner => left == 0,
+        Keeps::Pool
+        | Keeps::FreedElsewhere
+        | Keeps::Orphan
+        | Keeps::Adopted
+        | Keeps::Owner
+        | Keeps::Claim => left == 0,
         // The queue is as long as the cache. If more pages are held, no page in it is free when its turn comes.
         Keeps::Queue => (left > 0) == (held > CACHE),
         Keeps::Nobody | Keeps::Stage => left > 0,

@@ -48,14 +48,16 @@ fn what_a_file_says_cannot_become_markup() {
 
 #[test]
 fn the_page_loads_nothing() {
-    let mut page = page(&[sample()]);
+    let (mut page, mut links) = (page(&[sample()]), Vec::new());
     assert!(page.contains("default-src 'none'"));
     // A link to a source loads nothing before a reader follows it.
     for source in super::claims::SOURCES {
         let link = format!("<a href=\"{}\"", source.text.link.replace('&', "&amp;").replace('\'', "&#39;"));
         assert!(page.contains(&link), "{link}");
-        page = page.replace(&link, "<a");
+        links.push(link);
     }
+    // Two groups of claims may be of one text.
+    page = links.iter().fold(page, |page, link| page.replace(link, "<a"));
     for forbidden in ["http://", "https://", "url(", "@import", "<script", "src="] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }

@@ -3,7 +3,7 @@
 //! Packets are made and freed without the lock, since that may run code of the caller: the `on_release` of an
 //! [`External`](crate::packet::External), shrinkers, callbacks of pages. That code may use the list.
 
-use super::{ReadyPacketsStats, ReadyStack, free_all};
+use super::{ReadyPacketsStats, ReadyStack, free_all, make_all};
 use crate::packet::heads::HeadCache;
 use crate::packet::packet::Packet;
 use crate::packet::packets::Packets;
@@ -45,23 +45,27 @@ impl ReadyList {
     /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
     pub fn get_burst(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let before = packets.len();
-        let all = before + n.min(packets.room());
-        if self.locking == Locking::Caller {
-            let mut stack = lock(&self.stack);
-            let wanted = stack.wanted();
-            (before..all).filter_map(|_| stack.pop()).for_each(|pair| drop(packets.push(pair)));
-            drop(stack);
-            self.give_back(w, wanted);
-        }
-        while packets.len() < all {
-            let packet = match self.locking {
-                Locking::Caller => self.heads.alloc(w, &self.pool),
-                Locking::Each => self.get(w),
-            };
-            let Some(packet) = packet else { break };
-            drop(packets.push(packet));
+        let n = n.min(packets.room());
+        match self.locking {
+            Locking::Caller => self.get_all(w, packets, n),
+            Locking::Each => _ = packets.extend((0..n).map_while(|_| self.get(w))),
         }
         packets.len() - before
+    }
+
+    /// Takes up to `n` pairs under the lock, then makes the missing packets in bulk, as
+    /// [`ReadyPackets`](super::ReadyPackets) does.
+    fn get_all(&self, w: &mut Worker, packets: &mut Packets, n: usize) {
+        let before = packets.len();
+        let mut stack = lock(&self.stack);
+        let wanted = stack.wanted();
+        packets.extend((0..n).filter_map(|_| stack.pop()));
+        drop(stack);
+        self.give_back(w, wanted);
+        let missing = n - (packets.len() - before);
+        if missing > 0 {
+            make_all((&self.pool, &self.heads), w, packets, missing);
+        }
     }
 
     /// Allocates an empty packet.

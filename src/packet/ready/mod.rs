@@ -195,11 +195,7 @@ impl Shared {
     #[track_caller]
     fn make_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         self.stacks.locals.add(w, n as u64, |lane| &lane.missed);
-        let mut frames = Batch::new();
-        self.pool.alloc_burst(w, &mut frames, n);
-        let got = self.heads.attach_burst(w, &mut frames, packets);
-        frames.free(w);
-        got
+        make_all((&self.pool, &self.heads), w, packets, n)
     }
 
     /// Frees a packet the ordinary way.
@@ -257,6 +253,17 @@ fn reset(pool: Renewal, packet: &mut Packet) {
 #[inline(always)]
 fn renewed(pool: Renewal, mut packet: Packet) -> Result<Packet, Packet> {
     if renew(pool, &mut packet) { Ok(packet) } else { Err(packet) }
+}
+
+/// Makes `n` packets the ordinary way and appends them. Returns their number.
+#[inline(always)]
+#[track_caller]
+fn make_all((pool, heads): (&Pool, &HeadCache), w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+    let mut frames = Batch::new();
+    pool.alloc_burst(w, &mut frames, n);
+    let got = heads.attach_burst(w, &mut frames, packets);
+    frames.free(w);
+    got
 }
 
 /// Frees packets through the worker, in bulk.

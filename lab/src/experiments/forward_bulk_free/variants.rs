@@ -81,6 +81,7 @@ pub(super) const VARIANTS: &[Kind] = &[
         ..kind("netmem/nomerge", "cpu_slab, freed in bulk, not merged", Free::Single, Some(NOMERGE))
     },
     kind("netmem/collected", "cpu_slab, freed in bulk", Free::Bulk, Some(PATCHED)),
+    kind("netmem/collected-nomerge", "cpu_slab, freed in bulk, not merged", Free::Bulk, Some(NOMERGE)),
     kind("netmem/bulk", "cpu_slab, bulk", Free::Bulk, Some(BULK)),
     kind(
         "netmem/bulk-nomerge",

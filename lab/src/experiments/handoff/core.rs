@@ -6,10 +6,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use netmem::limits::{BATCH_MAX, CACHE_LINE, CHUNK_SHIFT};
-use netmem::pool::{Batch, Pool};
+use netmem::pool::{Batch, Frame, Pool};
 use netmem::port::mem::{MemDevice, MemPort};
 use netmem::port::{Complete, Fill, Rx, Tx};
-use netmem::steer::{Inbox, Outbox, RecordedQueue, Source};
+use netmem::steer::{Inbox, Outbox, RecordedQueue, Source, Toeplitz};
 use netmem::sync::Worker;
 use netmem::wire::{Headers, ipv4, udp};
 
@@ -32,6 +32,8 @@ pub(super) struct Intake {
     pub(super) arriving: Arriving,
     /// The next number of each flow.
     pub(super) numbers: Vec<u64>,
+    /// Hashes each packet, if that is requested. The hash is not used.
+    pub(super) hash: Option<Toeplitz>,
 }
 
 /// One worker.
@@ -187,6 +189,11 @@ impl Intake {
             PACKET + ((*number - 1) % NUMBERS) as usize
         });
         self.arriving.received += port.rx(w, frames) as u64;
+        if let Some(hash) = &self.hash {
+            // As the outbox does by a policy of flows.
+            frames.iter().for_each(Frame::prefetch);
+            frames.iter().for_each(|frame| _ = black_box(hash.flow(frame.data(), 0)));
+        }
         for line in 0..self.lines {
             frames.iter().for_each(|frame| _ = black_box(frame.data().get(line * CACHE_LINE)));
         }

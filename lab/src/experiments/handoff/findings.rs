@@ -2,6 +2,7 @@
 
 use netmem::limits::CHUNK_SIZE;
 
+use super::groups::{ONE_HASHED, SHARED};
 use super::plan::Plan;
 use crate::bench::Bench;
 use crate::json::{Published, Ratio};
@@ -39,13 +40,18 @@ fn says(ratio: &Ratio) -> &'static str {
 
 /// Answers for one load, whose variants were measured last.
 pub(super) fn answer(bench: &mut Bench<'_>, load: &str) {
-    for (variant, what) in [("netmem/handed", "all packets"), ("netmem/shared", "half the flows")] {
-        let one = bench.reported_ratio(variant, "netmem/one").map(sentence);
-        let two = bench.reported_ratio(variant, "netmem/queues").map(sentence);
-        let (Some(one), Some(two)) = (one, two) else { continue };
+    for (variant, what) in [("netmem/handed", "all packets"), (SHARED, "half the flows")] {
+        let over = |one| bench.reported_ratio(variant, one).map(sentence);
+        let (Some(one), Some(two)) = (over("netmem/one"), over("netmem/queues")) else { continue };
+        let hashed = over(ONE_HASHED).map_or_else(String::new, |hashed| {
+            format!(
+                ". Its first worker reads each packet's header and hashes it, which neither that one nor the two do: \
+                 against one worker that hashes each packet too, it {hashed}"
+            )
+        });
         bench.note(format!(
             "{load} work, {what} handed to a second worker: at equal core counts it {two} against two queues on two cores; \
-             with one core more it {one} against one worker that does it all",
+             with one core more it {one} against one worker that does it all{hashed}",
         ));
     }
 }
@@ -70,7 +76,7 @@ pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
     };
     let cache = cache.map_or("of unknown size".to_owned(), |bytes| format!("of {} MiB", bytes >> 20));
     bench.note(format!(
-        "working set: up to {} MiB of frames of one port, of which packets of {} MiB are read once in turn, and a \
+        "up to {} MiB of frames of one port are used in turn (frames_bytes), of which {} MiB are read (touched), and a \
          last-level cache {cache}, which other virtual machines may use too: {reached}. It counts the frames posted \
          by all workers together: each of two queues has half of them",
         (most.ring * CHUNK_SIZE) >> 20,

@@ -12,18 +12,32 @@ const RING_BY_FLOW: usize = 8192;
 /// Variants that are measured in the same rounds, each compared with the first.
 pub(super) type Group = Vec<Plan>;
 
-/// One worker, hand-off of all packets to a second, two workers with queues of their own, and hand-off of half the
-/// flows, at light and at heavy work.
+/// The variant whose worker hands half of the flows over, and the one worker that it is compared with: both hash each
+/// packet by software.
+pub(super) const SHARED: &str = "netmem/shared";
+pub(super) const ONE_HASHED: &str = "netmem/one-hashed";
+
+/// One worker, hand-off of all packets to a second, two workers with queues of their own, hand-off of half the flows,
+/// and one worker that hashes each packet as the last one does, at light and at heavy work.
 pub(super) fn headlines(sums: u64) -> [Group; 2] {
     [0, sums].map(|sums| {
-        [("one", Way::One), ("handed", ALL_HANDED), ("queues", Way::Queues), ("shared", Way::Handed("hash"))]
-            .map(|(variant, way)| Plan { sums, ring: RING_BY_FLOW, ..Plan::new(variant, way) })
-            .into()
+        let ways = [
+            ("one", Way::One),
+            ("handed", ALL_HANDED),
+            ("queues", Way::Queues),
+            ("shared", Way::Handed("hash")),
+            ("one-hashed", Way::One),
+        ];
+        let plan = |(variant, way)| {
+            let hashed = variant == "one-hashed";
+            Plan { sums, ring: RING_BY_FLOW, hashed, ..Plan::new(variant, way) }
+        };
+        ways.map(plan).into()
     })
 }
 
 /// Slots in the ring of the one port, or in those of both workers' ports together, whose frames are used in turn:
-/// working sets of 2, 64, 256, 1,024 and 2,048 MiB.
+/// 2, 64, 256, 1,024 and 2,048 MiB of frames.
 pub(super) const RINGS: [usize; 5] = [1 << 10, 1 << 15, 1 << 17, 1 << 19, 1 << 20];
 
 /// All the other parameters, each varied alone, with working sets as far as `rings` go. For ports, working sets and
@@ -69,18 +83,28 @@ pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
     groups
 }
 
-/// Slots in the ring of the port with which the product's forwarder has a working set of 64 MiB.
+/// Slots in the ring of the port with which the product's forwarder uses 64 MiB of frames in turn. It touches the
+/// headers' line of each, which are 2 MiB: more than a core's own cache has, and less than a last-level cache.
 const RING_OF_FORWARDER: usize = RINGS[1];
 
+/// The same with 256 MiB, of which 64 MiB are read if packets are read whole: more than most last-level caches have.
+/// A forwarder's memory is more than twice its frames, so it is measured where the loops have the next larger step.
+const RING_READ: usize = RINGS[2];
+
 /// The product's forwarder, in the same variants: it routes frames, routes packets with heads, has four ports, has
-/// a larger working set, and has other work on its core.
-pub(super) fn forwarder() -> Vec<Group> {
+/// more frames in turn, has other work on its core, and reads each packet whole, with still more frames.
+pub(super) fn forwarder(rings: &[usize]) -> Vec<Group> {
     let frames = |plan| Plan { by: By::Frames, ..plan };
-    vec![
+    let mut groups = vec![
         Plan::three_ways("routed", frames),
         Plan::three_ways("packets", |plan| Plan { by: By::Packets, ..plan }),
         Plan::three_ways("routed-4-ports", |plan| Plan { ports: 4, ..frames(plan) }),
         Plan::three_ways("routed-ring", |plan| Plan { ring: RING_OF_FORWARDER, ..frames(plan) }),
         Plan::three_ways("routed-pressure-50", |plan| Plan { pressure: 50, ..frames(plan) }),
-    ]
+    ];
+    if rings.last().is_some_and(|&last| last > RING_READ) {
+        let read = |plan| Plan { ring: RING_READ, reads: true, ..frames(plan) };
+        groups.push(Plan::three_ways("routed-read", read));
+    }
+    groups
 }

@@ -10,6 +10,7 @@ mod forwarder;
 mod groups;
 mod idle;
 mod plan;
+mod reading;
 mod rig;
 mod set_up;
 mod turn;
@@ -48,7 +49,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "rings",
-        what: "steps of the working set: 2, 64, 256, 1024 and 2048 MiB of frames",
+        what: "steps of the frames used in turn: 2, 64, 256, 1024 and 2048 MiB; from 4 steps on the forwarder reads packets too",
         min: 1,
         max: 5,
         full: 5,
@@ -63,7 +64,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     };
     let (sums, rings) = (bench.setting("sums"), rings(bench));
     let (headlines, mut sweeps) = (groups::headlines(sums), groups::sweeps(sums, rings));
-    sweeps.extend(groups::forwarder());
+    sweeps.extend(groups::forwarder(rings));
     let effort = bench.effort().shared_by((headlines.len() + sweeps.len()) / 3);
     for (group, load) in headlines.into_iter().zip(["light", "heavy"]) {
         // The comparison that names the experiment must be decided.
@@ -110,8 +111,12 @@ fn measure(bench: &mut Bench<'_>, group: Group, peer_core: usize, effort: Effort
     let over_first = |a, b| Comparison { a, b, metric: Metric::Pps };
     let mut comparisons: Vec<Comparison> = (1..variants.len()).map(|a| over_first(a, 0)).collect();
     if let Some(queues) = rigs.iter().position(|rig| rig.plan.way == Way::Queues) {
-        let others = (1..variants.len()).filter(|other| *other != queues);
+        let others = (1..variants.len()).filter(|other| *other != queues && !rigs[*other].plan.hashed);
         comparisons.extend(others.map(|other| Comparison { a: other, b: queues, metric: Metric::Pps }));
+    }
+    let place = |variant| rigs.iter().position(|rig| rig.plan.variant == variant);
+    if let (Some(a), Some(b)) = (place(groups::SHARED), place(groups::ONE_HASHED)) {
+        comparisons.push(Comparison { a, b, metric: Metric::Pps });
     }
     let series = bench.measure_with(&mut variants, &comparisons, Cores::Cross, effort);
     drop(variants);

@@ -64,6 +64,11 @@ pub(super) struct Plan {
     /// True if each flow is consumed by one of two workers, every second flow by the second. A packet that comes to
     /// the other worker is handed over once more.
     pub(super) consumed: bool,
+    /// True if the worker that receives hashes each packet, as a policy by hash or by flow does, and does nothing with
+    /// the hash.
+    pub(super) hashed: bool,
+    /// True if a forwarder reads every line of a packet before it routes it.
+    pub(super) reads: bool,
 }
 
 impl Plan {
@@ -82,6 +87,8 @@ impl Plan {
             pressure: 0,
             by: By::Loop,
             consumed: false,
+            hashed: false,
+            reads: false,
         }
     }
 
@@ -126,10 +133,17 @@ impl Plan {
         self.way != Way::Handed("round-robin")
     }
 
+    /// Returns true if the worker that receives reads the header of each packet and hashes it. In two workers with queues of
+    /// their own, the card would.
+    fn hashes(&self) -> bool {
+        self.hashed || matches!(self.way, Way::Handed("hash" | "flow"))
+    }
+
     /// Returns the amount of work for a packet.
     pub(super) fn load(&self) -> &'static str {
         match (self.by, self.sums) {
             (By::Packets, _) => "packets",
+            (By::Frames, _) if self.reads => "routed and read",
             (By::Frames, _) => "routed",
             (By::Loop, 0) => "light",
             (By::Loop, 1) => "read",
@@ -137,10 +151,10 @@ impl Plan {
         }
     }
 
-    /// Returns the bytes of the working set that are read or written, by all workers together: the headers' line of each
-    /// frame, or its whole packet.
+    /// Returns the bytes that are read or written before they come up again, by all workers together: of each frame that is
+    /// used in turn the headers' line, or the whole packet. This is the working set that caches see.
     pub(super) fn touched(&self) -> usize {
-        let of_a_frame = if self.sums == 0 { CACHE_LINE } else { PACKET };
+        let of_a_frame = if self.sums == 0 && !self.reads { CACHE_LINE } else { PACKET };
         self.ports * self.ring * of_a_frame
     }
 
@@ -163,9 +177,12 @@ impl Plan {
             ("load", self.load().into()),
             ("inbox", self.inbox.into()),
             ("recorded", if self.record == RecordedQueue::Received { "first" } else { "second" }.into()),
-            ("working_set", (self.ports * self.ring * CHUNK_SIZE).into()),
+            ("frames_bytes", (self.ports * self.ring * CHUNK_SIZE).into()),
             ("touched", self.touched().into()),
         ]);
+        if self.hashes() {
+            params.insert("hash".to_owned(), "of each packet, by software".into());
+        }
         if self.consumed {
             params.insert("consumed".to_owned(), "by flow".into());
         }

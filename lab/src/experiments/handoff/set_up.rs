@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use netmem::forward::{Forwarder, PacketPath, Steering};
+use netmem::forward::{Decide, Forwarder, PacketPath, Steering};
 use netmem::limits::BATCH_MAX;
 use netmem::packet::HeadCacheConfig;
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
-use netmem::steer::{DEFAULT_KEY, InboxStats, Mesh, MeshConfig};
+use netmem::steer::{DEFAULT_KEY, InboxStats, Mesh, MeshConfig, Toeplitz};
 use netmem_router::{Fib, Route, Router};
 use netmem_traffic::INTERFACES;
 
@@ -17,6 +17,7 @@ use super::contents::{filled_pool, packets};
 use super::core::{Core, Intake, consumer_of};
 use super::forwarder::{Incoming, Lines, Routing};
 use super::plan::{By, FEW, Plan, Way};
+use super::reading::Reading;
 use super::turn::{Arriving, FLOWS, Left, Turn};
 use crate::bench::SetUpError;
 use crate::experiments::router::{PacketSetup, packet_path};
@@ -93,9 +94,10 @@ fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpEr
             PoolConfig { name: format!("{}/{number}", plan.variant), frames, ..PoolConfig::default() };
         let pool = Pool::new(memory, &mut w, &config).map_err(SetUpError::at("pool"))?;
         let (ports, devices, out) = ports(plan.ports, ring)?;
-        let router = Box::new(Router::new(fib.clone().into()));
+        let router = Router::new(fib.clone().into());
+        let decision: Box<dyn Decide> = if plan.reads { Box::new(Reading(router)) } else { Box::new(router) };
         let mut forwarder =
-            Forwarder::new(ports, pool.clone(), router).map_err(SetUpError::at("forwarder"))?;
+            Forwarder::new(ports, pool.clone(), decision).map_err(SetUpError::at("forwarder"))?;
         if plan.by == By::Packets {
             forwarder.set_packet_path(heads_and_rules(memory, &pool)?);
         }
@@ -136,7 +138,8 @@ fn loop_intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
         .map(|port| wire_of(&port.to_string(), plan.ring_of_port()))
         .collect::<Result<_, _>>()?;
     let (pool, arriving) = (pool.clone(), Arriving::new(under_way(plan)));
-    Ok(Intake { ports, pool, burst: plan.burst, lines: plan.lines, arriving, numbers: vec![0; FLOWS] })
+    let (numbers, hash) = (vec![0; FLOWS], plan.hashed.then(|| Toeplitz::new(&DEFAULT_KEY)));
+    Ok(Intake { ports, pool, burst: plan.burst, lines: plan.lines, arriving, numbers, hash })
 }
 
 /// Makes the ports of a forwarder, of which the last is the output, and the networks behind the input ports and

@@ -43,6 +43,20 @@ fn the_forwarder_accounts_for_every_packet_and_each_leaves_as_a_router_sends_it(
 }
 
 #[test]
+fn a_worker_that_hashes_and_a_forwarder_that_reads_account_for_every_packet_and_say_so() {
+    for plan in [
+        Plan { hashed: true, ..Plan::new("small", Way::One) },
+        Plan { by: By::Frames, reads: true, ..Plan::new("small", ALL_HANDED) },
+    ] {
+        let (label, reads) = (plan.label(), plan.reads);
+        assert_eq!(label.params.contains_key("hash"), !reads);
+        assert_eq!(label.params["touched"], 2048 * if reads { 512 } else { 64 });
+        let report = settled(plan);
+        assert!(report.ok(), "{:?}", report.checks);
+    }
+}
+
+#[test]
 fn flows_that_follow_their_consumer_travel_once_and_others_twice() {
     let travelled = |policy| {
         let plan = Plan { consumed: true, sums: 1, ..Plan::new("small", Way::Handed(policy)) };
@@ -67,7 +81,7 @@ fn each_step_of_a_sweep_is_one_worker_all_handed_over_and_two_queues() {
         let group = groups.iter().find(|group| group[0].variant == name).unwrap();
         assert!(three(group), "{step}: {group:?}");
     }
-    assert!(groups::forwarder().iter().all(three));
+    assert!(groups::forwarder(&groups::RINGS).iter().all(three));
 }
 
 #[test]
@@ -89,7 +103,7 @@ fn a_larger_working_set_posts_as_many_more_frames_in_two_queues_together_as_in_o
         rig.turn(200);
         let posted = rig.posted();
         assert!(report_of(false, |bench| _ = rig.settle(bench)).ok());
-        (posted, plan.label().params["working_set"].as_u64().unwrap() / CHUNK_SIZE as u64)
+        (posted, plan.label().params["frames_bytes"].as_u64().unwrap() / CHUNK_SIZE as u64)
     };
     for by in [By::Loop, By::Frames, By::Packets] {
         for way in [Way::One, ALL_HANDED, Way::Queues] {

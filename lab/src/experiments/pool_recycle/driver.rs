@@ -1,8 +1,10 @@
 //! The methods of a driver without a pool, each on the page stage itself with nothing else on its path: pages kept
-//! by the call at their last release, as [brouer17-pages] asks for, the older method, and no recycling at all.
+//! by the call at their last release, or at the last but one, as [brouer17-pages] asks for, the older method, and no
+//! recycling at all.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use netmem::page::{Memory, Owner, OwnerError, OwnerId, Page, SharedPage};
@@ -134,6 +136,90 @@ impl Way for KeptByOwner<'_> {
         account.corrupted = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
         let kept = RECYCLED.with_borrow_mut(|lists| std::mem::take(&mut lists[self.word as usize]));
+        self.mapping.end(self.memory, kept, account, w);
+    }
+}
+
+thread_local! {
+    /// Numbers of pages whose last claim but one was given up, for each method that holds a claim on each of its pages.
+    static ALONE: RefCell<Vec<Vec<NonZeroU32>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Called when a release left one claim: puts the page's number onto the list that its word names.
+fn note_alone(_: Option<&mut Worker>, page: NonZeroU32, word: u64) {
+    ALONE.with_borrow_mut(|lists| {
+        if let Some(alone) = lists.get_mut(word as usize) {
+            alone.push(page);
+        }
+    });
+}
+
+/// A driver that holds a claim on each of its pages, and is called when it is the only one: the source's separate call
+/// at a count of 1. The page has never been released.
+pub(super) struct KeptByClaim<'a> {
+    memory: &'a Memory,
+    mapping: Mapping,
+    owner: OwnerId,
+    word: u64,
+    /// The claims, by page number.
+    claims: Vec<Option<SharedPage>>,
+}
+
+impl<'a> KeptByClaim<'a> {
+    pub(super) fn new(memory: &'a Memory, mapping: Mapping) -> Result<Self, SetUpError> {
+        static OWNER: Registered = Registered::new();
+        let owner = registered(&OWNER, Owner { release: |_, page, _| Some(page), early: Some(note_alone) })?;
+        let word = ALONE.with_borrow_mut(|lists| {
+            lists.push(Vec::new());
+            lists.len() as u64 - 1
+        });
+        Ok(Self { memory, mapping, owner, word, claims: Vec::new() })
+    }
+
+    /// Returns a page that nobody else has. A number is a hint: its page may have another claim again.
+    #[inline(always)]
+    fn alone(&mut self) -> Option<Page> {
+        let number = ALONE.with_borrow_mut(|lists| lists.get_mut(self.word as usize)?.pop())?;
+        let claim = self.claims.get_mut(number.get() as usize)?;
+        match claim.take()?.into_page() {
+            Ok(page) => Some(page),
+            Err(shared) => {
+                *claim = Some(shared);
+                None
+            }
+        }
+    }
+}
+
+impl Way for KeptByClaim<'_> {
+    type Out = SharedPage;
+
+    fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+        let mut state = (self, w);
+        turns(ops, held, account, &mut state, |(way, w)| way.take(w), released);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, w: &mut Worker) -> Option<SharedPage> {
+        let page = match self.alone() {
+            Some(page) => page,
+            None => self.mapping.page(self.memory, w)?,
+        };
+        let place = page.number().get() as usize;
+        if place >= self.claims.len() {
+            self.claims.resize_with(place + 1, || None);
+        }
+        let mine = page.share(self.owner, self.word);
+        let out = mine.clone();
+        self.claims[place] = Some(mine);
+        Some(out)
+    }
+
+    fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+        account.corrupted = twice(held.iter().map(|page| page.number().get()));
+        held.into_iter().for_each(|page| page.release(w));
+        ALONE.with_borrow_mut(|lists| lists[self.word as usize].clear());
+        let kept = self.claims.into_iter().flatten().filter_map(|page| page.into_page().ok()).collect();
         self.mapping.end(self.memory, kept, account, w);
     }
 }

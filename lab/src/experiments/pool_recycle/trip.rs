@@ -8,7 +8,7 @@ use netmem::page::Page;
 use netmem::pool::{DmaMap, Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
-use super::driver::{KeptByOwner, Mapping, OlderTrick, Unkept};
+use super::driver::{KeptByClaim, KeptByOwner, Mapping, OlderTrick, Unkept};
 use super::iommu::Iommu;
 use super::{CACHE, PAGES, Scene};
 use crate::bench::SetUpError;
@@ -26,6 +26,8 @@ pub(super) enum Keeps {
     Adopted,
     /// A driver that is called at a page's last release, and keeps it.
     Owner,
+    /// A driver with a claim on each page, which is called when no other claim is left.
+    Claim,
     /// A driver that checks whether the head of its queue has no other claim.
     Queue,
     /// None: each page is mapped when it is allocated and unmapped when it comes back.
@@ -109,6 +111,7 @@ pub(super) fn trip<'a>(
             filled(worker, Pooled { pool, freed_by: None }, held)
         }
         Keeps::Owner => filled(worker, KeptByOwner::new(memory, mapping)?, held),
+        Keeps::Claim => filled(worker, KeptByClaim::new(memory, mapping)?, held),
         Keeps::Queue => filled(worker, OlderTrick::new(memory, mapping, CACHE)?, held),
         Keeps::Nobody => filled(worker, Unkept::new(memory, mapping), held),
         Keeps::Stage => filled(worker, Unkept::new(memory, Mapping::new(*clock, 0)), held),

@@ -3,6 +3,7 @@
 use super::judge::Measured;
 use super::{Claim, Finding, Source};
 use crate::json::Report;
+use crate::report::{number, pick};
 use crate::sources;
 
 pub(super) const SOURCE: Source = Source {
@@ -39,7 +40,23 @@ pub(super) const SOURCE: Source = Source {
             says: "Handing over forwards over 40 % more IPv4 packets, as the text has it of its own forwarding: the product's forwarder with its routes.",
             published: "> 1.4 times",
             timed: true,
-            judge: routed,
+            judge: |report| routed(report, "routed"),
+        },
+        Claim {
+            name: "hand-off-forwarder-large",
+            experiment: "handoff",
+            says: "The same with so many frames in turn that their headers outgrow a core's own cache. The source argues that packets are flushed from the caches anyway.",
+            published: "> 1.4 times",
+            timed: true,
+            judge: |report| routed(report, "routed-ring"),
+        },
+        Claim {
+            name: "hand-off-forwarder-read",
+            experiment: "handoff",
+            says: "The same with packets that are read whole and outgrow the last-level cache too.",
+            published: "> 1.4 times",
+            timed: true,
+            judge: |report| routed(report, "routed-read"),
         },
         Claim {
             name: "cpumap",
@@ -62,7 +79,7 @@ fn handed(report: &Report, against: &str, load: &str) -> Option<Finding> {
     } else {
         "the packets of two cores with a queue each"
     };
-    let finding = ratio.finding(1.4, "two cores, one handing all to the other, forward", of);
+    let finding = ratio.finding_over(1.4, "two cores, one handing all to the other, forward", of);
     Some(
         finding.because(
             "The frames at hand are 16 MiB; the source's argument is of caches that the packets flush.",
@@ -70,10 +87,24 @@ fn handed(report: &Report, against: &str, load: &str) -> Option<Finding> {
     )
 }
 
-fn routed(report: &Report) -> Option<Finding> {
-    let ratio = Measured::find(report, "netmem/routed-handed", "netmem/routed-one", &[])?;
+fn routed(report: &Report, variant: &str) -> Option<Finding> {
+    let [handed, one] = ["handed", "one"].map(|way| format!("netmem/{variant}-{way}"));
+    let ratio = Measured::find(report, &handed, &one, &[])?;
     let what = "two cores, one handing all to the other, route";
-    Some(ratio.finding(1.4, what, "the packets of one core that does both"))
+    let finding = ratio.finding_over(1.4, what, "the packets of one core that does both");
+    // Rows of older runs name the bytes of all frames the working set.
+    let row = pick::row(report, &handed, "pps", &[]);
+    let mebibytes =
+        |name: &str| row?.params.get(name)?.as_u64().map(|bytes| bytes as f64 / f64::from(1 << 20));
+    let frames = mebibytes("frames_bytes").or_else(|| mebibytes("working_set"));
+    Some(match (frames, mebibytes("touched")) {
+        (Some(frames), Some(touched)) => finding.because(&format!(
+            "The frames used in turn are {} MiB, of which {} MiB are touched.",
+            number::figure(frames),
+            number::figure(touched)
+        )),
+        _ => finding,
+    })
 }
 
 fn cpumap(report: &Report) -> Option<Finding> {

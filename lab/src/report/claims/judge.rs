@@ -94,6 +94,16 @@ impl Measured {
         }
     }
 
+    /// Compares it with a claim that nothing is added: at most `share` above 1.
+    pub(super) fn adds_nothing(self, share: f64) -> Verdict {
+        match () {
+            () if self.undecided => Verdict::CannotTell,
+            () if self.high <= 1.0 + share => Verdict::Holds,
+            () if self.low > 1.0 + share => Verdict::Fails,
+            () => Verdict::CannotTell,
+        }
+    }
+
     /// Returns the remark of a verdict against a published ratio, in addition to its name.
     fn addition(self, published: f64) -> &'static str {
         let (least, most) = self.seen(published);
@@ -113,9 +123,23 @@ impl Measured {
     /// Returns the finding for a published ratio. `what` is completed by the ratio: "a page costs … times".
     pub(super) fn finding(self, published: f64, what: &str, of: &str) -> Finding {
         let (verdict, addition) = (self.against(published), self.addition(published));
-        let sentence =
-            format!("Here {what} {} times {of}{addition}; the source: {published:.3}.", self.text());
-        Finding { measured: format!("{:.3}", self.median), verdict, sentence }
+        self.judged(
+            verdict,
+            &format!("{what} {} times {of}{addition}; the source: {published:.3}", self.text()),
+        )
+    }
+
+    /// The same for a source that says "more than": it holds too if the whole interval is above that.
+    pub(super) fn finding_over(self, published: f64, what: &str, of: &str) -> Finding {
+        if self.undecided || self.low < published {
+            return self.finding(published, what, of);
+        }
+        let sentence = format!("{what} {} times {of}; the source: more than {published:.3}", self.text());
+        self.judged(Verdict::Holds, &sentence)
+    }
+
+    fn judged(self, verdict: Verdict, sentence: &str) -> Finding {
+        Finding { measured: format!("{:.3}", self.median), verdict, sentence: format!("Here {sentence}.") }
     }
 }
 
@@ -172,10 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn what_adds_nothing_may_take_away() {
+        assert_eq!(measured(0.7, 0.8, 0.9).adds_nothing(0.02), Verdict::Holds);
+        assert_eq!(measured(0.98, 1.0, 1.05).adds_nothing(0.02), Verdict::CannotTell);
+        assert_eq!(measured(1.03, 1.05, 1.07).adds_nothing(0.02), Verdict::Fails);
+    }
+
+    #[test]
     fn a_claim_without_a_figure_has_a_direction() {
         assert_eq!(measured(1.01, 1.1, 1.2).is_more(), Verdict::Holds);
         assert_eq!(measured(0.99, 1.1, 1.2).is_more(), Verdict::CannotTell);
         assert_eq!(measured(0.8, 0.9, 0.99).is_more(), Verdict::Fails);
+    }
+
+    #[test]
+    fn more_than_a_figure_holds_however_much_more_it_is() {
+        let verdict =
+            |low, high| measured(low, f64::midpoint(low, high), high).finding_over(1.4, "a", "b").verdict;
+        assert_eq!([verdict(1.5, 9.0), verdict(1.3, 9.0)], [Verdict::Holds, Verdict::CannotTell]);
+        assert_eq!([verdict(1.3, 1.5), verdict(0.5, 0.6)], [Verdict::Holds, Verdict::Fails]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod hand_off;
 mod judge;
 mod pages;
 mod ready_pool;
+mod slab_bulk;
 
 use crate::json::Report;
 use crate::report::{machine, number};
@@ -177,8 +178,14 @@ impl Claim {
 }
 
 /// All sources, in the order of the first experiments of each.
-pub(super) const SOURCES: &[Source] =
-    &[bulk_free::SOURCE, hand_off::SOURCE, descriptor::SOURCE, ready_pool::SOURCE, pages::SOURCE];
+pub(super) const SOURCES: &[Source] = &[
+    bulk_free::SOURCE,
+    hand_off::SOURCE,
+    descriptor::SOURCE,
+    ready_pool::SOURCE,
+    pages::SOURCE,
+    slab_bulk::SOURCE,
+];
 
 #[cfg(test)]
 mod tests;
