@@ -46,7 +46,7 @@ pub fn never_wait() {
     stderr::may_wait(false);
 }
 
-/// From now on lines wait for the reader, for some seconds in total.
+/// From now on lines wait for the reader, for some seconds in the whole run.
 pub fn may_wait() {
     stderr::may_wait(true);
 }

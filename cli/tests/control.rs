@@ -473,8 +473,8 @@ fn a_reload_leaves_what_was_set_unless_the_file_changes_it_and_then_names_it() {
     fs::remove_file(&file).expect("the configuration");
     let lines = run.lines_at_its_end();
     for line in [
-        "netmem: set forward.idle to \"sleep\", before \"spin\"",
-        "netmem: set icmp.rate to \"7\", before \"1000\"",
+        "netmem: set forward.idle to \"sleep\", was \"spin\"",
+        "netmem: set icmp.rate to \"7\", was \"1000\"",
         "netmem: configuration reloaded; overridden, after netmem set: icmp.rate",
     ] {
         assert!(lines.lines().any(|its| its == line), "{line} in {lines}");

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +29,7 @@ const TRIES: u32 = 1000;
 static STDERR: OnceLock<Mutex<Stream>> = OnceLock::new();
 /// Tries that are left to all callers that may wait, together.
 static TRIES_LEFT: AtomicU32 = AtomicU32::new(TRIES);
+static MAY_WAIT: AtomicBool = AtomicBool::new(true);
 
 /// Opens standard error once more. To be called before anything else of this module, by a thread that may open files.
 #[cold]
@@ -36,9 +37,9 @@ pub fn prepare() {
     drop(stderr());
 }
 
-/// Whether callers that write may wait from now on: all together for five seconds or a little more.
+/// Whether callers that write may wait from now on: in the whole run, all together, for five seconds or a little more.
 pub fn may_wait(may: bool) {
-    TRIES_LEFT.store(if may { TRIES } else { 0 }, Relaxed);
+    MAY_WAIT.store(may, Relaxed);
 }
 
 /// Writes all of this if it can be written now. Where only its first bytes can, the rest is written before what comes next.
@@ -99,7 +100,7 @@ fn insist_on(mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
         match attempt() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let left = TRIES_LEFT.load(Relaxed);
-                if left == 0 {
+                if left == 0 || !MAY_WAIT.load(Relaxed) {
                     return Err(error);
                 }
                 // Two who wait at once may take one try together.

@@ -336,8 +336,8 @@ pub enum XdpModeArg {
     Auto,
     /// In the driver. The set-up fails if the driver does not support it.
     Native,
-    /// In the kernel's generic path. It works with every driver. It is slower than native mode on cards, and a little less work on
-    /// a veth with one queue.
+    /// In the kernel's generic path. It works with every driver. On cards it is slower than native mode. On a veth with one queue
+    /// it costs a little less.
     Generic,
 }
 

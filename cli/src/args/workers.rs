@@ -35,7 +35,7 @@ pub struct WorkerArgs {
     /// Report a worker that has not finished a poll round for S seconds, and the step it is in; 0 for never.
     ///
     /// One line on standard error reports the worker, and the counter stalls counts it. Another line reports when the worker goes on.
-    /// Seconds in which the whole machine stood still do not count. The signs of life to systemd end by WatchdogSec alone.
+    /// Seconds in which the whole machine stood still do not count. The keep-alive messages to systemd depend on WatchdogSec only.
     #[arg(long, hide_short_help = true, value_name = "S", value_parser = patience, default_value = "3", allow_negative_numbers = true)]
     pub watchdog: f64,
 

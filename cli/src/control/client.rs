@@ -2,6 +2,7 @@
 
 use super::record::Record;
 use super::request::Answer;
+use crate::log::{self, Level};
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// The time limit of a whole answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The time after which a line says that the answer is late.
+const PAUSE: Duration = Duration::from_secs(3);
 /// Maximum bytes of an answer. All routes of the Internet take less.
 const ANSWER_MAX: usize = 256 << 20;
 
@@ -68,6 +71,7 @@ fn exchange(
     // If the server rejects the client without reading, there is still an answer to read.
     let _ = stream.write_all(format!("{request}\n").as_bytes());
     let (mut said, mut chunk) = (Vec::new(), vec![0; 64 << 10]);
+    let mut late_at = Some(Instant::now() + PAUSE);
     while said.last() != Some(&b'\n') {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -76,7 +80,11 @@ fn exchange(
                 format!("no complete answer within {patience:?}"),
             ));
         }
-        stream.set_read_timeout(Some(left))?;
+        if late_at.is_some_and(|until| Instant::now() >= until) {
+            log::say(Level::Info, "netmem: still no answer; the run may be stopped or very busy");
+            late_at = None;
+        }
+        stream.set_read_timeout(Some(left.min(PAUSE)))?;
         match stream.read(&mut chunk) {
             Ok(0) => break,
             Ok(n) => said.extend_from_slice(&chunk[..n]),

@@ -292,7 +292,7 @@ impl Registry {
         })?;
         // As the key writes its value, whatever the client sent.
         let now = (key.read)();
-        log::say(Level::Info, format_args!("netmem: set {} to {now:?}, before {before:?}", key.name));
+        log::say(Level::Info, format_args!("netmem: set {} to {now:?}, was {before:?}", key.name));
         Ok(())
     }
 

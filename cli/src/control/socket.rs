@@ -38,7 +38,7 @@ fn first_answering(folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf, St
         }
     }
     Err(format!(
-        "no run listens at {}: start netmem forward --control PATH as your user, and give --control PATH",
+        "no netmem run is listening on {}: start netmem forward --control PATH as your user, and give --control PATH",
         tried.join(", ")
     ))
 }

@@ -84,8 +84,11 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let asked = stop::Asked::of(awaited.config.is_some())?;
     // Ctrl-C and SIGTERM end the process at once during this wait: nothing is set up yet.
     let is_missing = late::await_interfaces(&awaited);
-    // Who waits for an interface expects it, if not now, then later.
+    // A warning does not delay the start. The reason of a failure may wait for its reader.
+    log::never_wait();
     let done = set_up_and_run(args, asked);
+    log::may_wait();
+    // Who waits for an interface expects it, if not now, then later.
     if is_missing { done.map_err(Failure::for_now) } else { done }
 }
 

@@ -13,8 +13,12 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
         if let Some(program) = &its.program {
             let what = format!("an XDP program is attached already, {program}");
-            let remedy =
-                format!("stop the program that holds it; if none does, ip link set dev {name} xdp off");
+            let remedy = if program.starts_with("\"netmem_") {
+                "netmem runs on it: netmem stat and netmem top show how it does; stop it before another run"
+                    .to_owned()
+            } else {
+                format!("stop the program that holds it; if none does, ip link set dev {name} xdp off")
+            };
             found.add("program", Harm::Fails, &port.name, what, remedy);
         }
         bound(port, place, its, found);

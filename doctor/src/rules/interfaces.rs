@@ -83,20 +83,32 @@ fn link(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
     }
 }
 
+/// Checks whether the frames have room for the MTU of each port's interface.
+pub(super) fn lengths(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for port in &wanted.ports {
+        if let Some(its) = port.device.interface().and_then(|name| interface(host, name)) {
+            frames(wanted, port, its, found);
+        }
+    }
+}
+
 /// Checks whether a frame has room for the interface's MTU.
 fn frames(wanted: &Wanted, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     let longest = its.mtu as usize + HEADER_LEN;
     if longest <= wanted.longest {
         return;
     }
-    let most = if matches!(port.device, Device::Xdp(_)) { PAGE_SIZE } else { FRAME_SIZE_MAX };
-    let sizes = (0..).map(|twice| CHUNK_SIZE << twice).take_while(|size| *size <= most);
+    let sizes = (0..).map(|twice| CHUNK_SIZE << twice).take_while(|size| *size <= FRAME_SIZE_MAX);
     let enough = { sizes }.find(|size| PoolConfig::room(*size) >= longest);
     let fits = wanted.longest - HEADER_LEN;
     let remedy = match enough {
+        // An xdp port then needs a kernel and a driver that pass on packets in several buffers (rule native-mtu).
+        Some(size) if size > PAGE_SIZE && matches!(port.device, Device::Xdp(_)) => format!(
+            "--frame-size {size} (with packet:{name} before Linux 6.6, or if the driver takes one buffer a packet), or ip \
+             link set dev {name} mtu {fits}"
+        ),
         Some(size) => format!("--frame-size {size}, or ip link set dev {name} mtu {fits}"),
-        None if most == FRAME_SIZE_MAX => format!("ip link set dev {name} mtu {fits}"),
-        None => format!("packet:{name} with larger --frame-size, or ip link set dev {name} mtu {fits}"),
+        None => format!("ip link set dev {name} mtu {fits}"),
     };
     let what = format!("its packets have up to {longest} bytes, and a frame has room for {}", wanted.longest);
     found.add("frame-size", Harm::Loses, &port.name, what, remedy);

@@ -54,7 +54,7 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
 /// Finds cases in which the kernel also handles the packets of `wanted`. The kernel forwards packets that a packet
 /// port receives, by a route or a bridge. It also drops packets that come in on another port than the one by which
 /// it answers, and takes routes from router advertisements. Also finds interfaces of the kernel, on top of a port's,
-/// that get no packets any more.
+/// that get no packets any more, and interfaces whose packets can be longer than a frame.
 ///
 /// # Cost
 /// A list of the interfaces and some files of /proc. None if no port is on an interface.
@@ -68,6 +68,7 @@ pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
         advertisements::check(&host, wanted, &mut found);
         beside::bridges(&host, wanted, &mut found);
         beside::on_top(&host, wanted, &mut found);
+        interfaces::lengths(&host, wanted, &mut found);
     }
     found.sorted()
 }

@@ -73,6 +73,7 @@ fn apply(rib: &mut Rib, event: &Event) {
         Event::LinkGone(index) => rib.set_port(*index, None),
         Event::Address { .. }
         | Event::Unsupported(_)
+        | Event::RuleGone(_)
         | Event::RoutesMayHaveChanged
         | Event::Done(_)
         | Event::Refused(_) => {}
