@@ -472,7 +472,7 @@ fn ready_packets_that_steering_would_take_apart_are_refused() {
     for options in ["--path full --ready-packets 50", "--ready-packets 0"] {
         refused(
             &format!("forward --workers 2 --generators 1 --steer hash=1 {options}"),
-            "--ready-packets with --steer: frames travel to other workers without their heads, so that no pair would \
+            "--ready-packets with --steer: frames travel to other workers without their heads, so that no packet would \
              stay together; leave --ready-packets out, or leave --steer out",
         );
     }

@@ -181,7 +181,7 @@ fn a_hardened_memory_loses_no_packet_on_any_path() {
 }
 
 #[test]
-fn the_summary_shows_rules_pairs_and_the_local_queue() {
+fn the_summary_shows_rules_ready_packets_and_the_local_queue() {
     let out = output("forward --path full --rule pass,proto=udp --ready-packets 50 --packets 3000");
     let text = stdout(&out);
     assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""), "{text}");

@@ -138,7 +138,7 @@ fn hooks(report: &Report) -> String {
     }
     if let Some(ready) = report.ready {
         let counts = [("taken", ready.taken), ("kept", ready.kept), ("missed", ready.missed)];
-        text += &format!("\nready pairs\n  at most {}: {}\n", ready.max, listed(counts.into_iter()));
+        text += &format!("\nready packets\n  at most {}: {}\n", ready.max, listed(counts.into_iter()));
     }
     text
 }
