@@ -70,8 +70,10 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let effort = bench.effort().shared_by(4);
     let mut points: [Vec<Point>; KINDS.len()] = Default::default();
     for held in held() {
-        let ns = measure(bench, &clock, &memories, &refused, held, effort)?;
-        for (((kind, memory), points), (ns, offset)) in KINDS.iter().zip(&memories).zip(&mut points).zip(ns) {
+        let costs = measure(bench, &clock, &memories, &refused, held, effort)?;
+        for (((kind, memory), points), Cost { ns, offset }) in
+            KINDS.iter().zip(&memories).zip(&mut points).zip(costs)
+        {
             let visits = visits(memory, held, &refused)?;
             bench.figure(
                 named("netmem", kind, held, "on", Some("node visits per page")),
@@ -100,6 +102,13 @@ fn held() -> Vec<usize> {
     held
 }
 
+/// What a page costs with a list of one kind, in nanoseconds.
+struct Cost {
+    ns: Option<f64>,
+    /// What statistics add to it.
+    offset: Option<f64>,
+}
+
 /// Measures `held` pages allocated at once, each kind with and without statistics. Returns the median with statistics,
 /// and the median of what they add inside a round, both in nanoseconds. Every variant begins with a fresh worker, so
 /// that no list is half filled by another.
@@ -110,7 +119,7 @@ fn measure(
     refused: &Cell<u64>,
     held: usize,
     effort: Effort,
-) -> Result<Vec<(Option<f64>, Option<f64>)>, SetUpError> {
+) -> Result<Vec<Cost>, SetUpError> {
     let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
     for (statistics, name, stats) in [(true, "netmem", "on"), (false, "netmem/stats-off", "off")] {
         for (kind, memory) in KINDS.iter().zip(memories) {
@@ -133,7 +142,7 @@ fn measure(
     let both = on.iter().zip(off).map(|(on, off)| {
         let ns = median_ns(bench, on);
         let offset = ns.zip(on.over(off, seed)).map(|(ns, ratio)| ns * (1.0 - 1.0 / ratio.median));
-        (ns, offset)
+        Cost { ns, offset }
     });
     Ok(both.collect())
 }
