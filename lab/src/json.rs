@@ -217,7 +217,7 @@ pub(crate) mod tests {
     pub(crate) fn sample() -> Report {
         Report {
             schema: SCHEMA,
-            version: None,
+            version: Some("0.1.0".into()),
             time: None,
             experiment: "page-fast-path".into(),
             source: "brouer17-pages".into(),
@@ -299,7 +299,8 @@ pub(crate) mod tests {
                 "ratios",
                 "rows",
                 "schema",
-                "source"
+                "source",
+                "version"
             ]
         );
         assert_eq!(

@@ -54,6 +54,8 @@ fn stream(stream: u16) -> StreamConfig {
 enum Device {
     Netmem,
     Testpmd,
+    /// The same with bursts as long as netmem's.
+    TestpmdLongBursts,
     /// Lends its packets, as netmem does; only as a client.
     TestpmdZeroCopy,
 }
@@ -63,8 +65,14 @@ impl Device {
         match self {
             Device::Netmem => "netmem",
             Device::Testpmd => "dpdk",
+            Device::TestpmdLongBursts => "dpdk/burst-64",
             Device::TestpmdZeroCopy => "dpdk/zero-copy",
         }
+    }
+
+    /// Returns the packets that testpmd takes at a time: its default, or as many as netmem takes.
+    fn burst(self) -> usize {
+        if self == Device::TestpmdLongBursts { middle::BURSTS[1] } else { middle::BURSTS[0] }
     }
 }
 
@@ -81,8 +89,10 @@ impl Side {
     fn devices(self, has_testpmd: bool) -> &'static [Device] {
         match self {
             _ if !has_testpmd => &[Device::Netmem],
-            Side::Server => &[Device::Netmem, Device::Testpmd],
-            Side::Client => &[Device::Netmem, Device::Testpmd, Device::TestpmdZeroCopy],
+            Side::Server => &[Device::Netmem, Device::Testpmd, Device::TestpmdLongBursts],
+            Side::Client => {
+                &[Device::Netmem, Device::Testpmd, Device::TestpmdLongBursts, Device::TestpmdZeroCopy]
+            }
         }
     }
 
@@ -251,11 +261,8 @@ fn testpmd_command(
             ring.ilog2()
         )
     };
-    middle::testpmd(program, core, [vdev(0), vdev(1)], (&memory, BURST))
+    middle::testpmd(program, core, [vdev(0), vdev(1)], (&memory, device.burst()))
 }
-
-/// Packets that testpmd takes at a time: its default.
-const BURST: usize = 32;
 
 fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
@@ -268,7 +275,7 @@ fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
          and rings are between the three processes, and the peers' core only checks whether packets have come",
     );
     bench.note(format!(
-        "dpdk: testpmd in io mode, bursts of {BURST}, {memory}; netmem: forward in cross-connect mode, bursts of 64, memory \
+        "dpdk: testpmd in io mode, bursts of 32, its default, and as dpdk/burst-64 bursts of 64, {memory}; netmem: forward in cross-connect mode, bursts of 64, memory \
          on {}",
         backing.unwrap_or("pages that it did not tell of")
     ));

@@ -258,12 +258,12 @@ fn lines<'a>(slots: usize) -> Passing<'a> {
     Passing::new("limit", &own, slots, (lines.clone(), lines))
 }
 
-/// Returns each question about each passing, compared with the same question about the bare ring; and those about
-/// touched pages, compared with a line alone.
+/// Returns each question about each passing, compared with the same question about the bare ring; those about touched
+/// pages, compared with a line alone; and those about delayed pages, compared with pages that are freed at once.
 fn comparisons() -> Vec<Comparison> {
     let over_ring = (PAGE..LINE).map(|passing| (passing, RING));
     over_ring
-        .chain([(TOUCHED, LINE)])
+        .chain([(TOUCHED, LINE), (DELAYED, PAGE), (DELAYED + TOUCHED - PAGE, TOUCHED)])
         .flat_map(|(a, b)| (0..ASKED.len()).map(move |asked| [a, b].map(|one| one * ASKED.len() + asked)))
         .map(|[a, b]| Comparison { a, b, metric: Metric::NsPerOp })
         .collect()

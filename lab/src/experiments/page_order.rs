@@ -38,6 +38,9 @@ const GOOD_ORDER: usize = 3;
 /// The good part of a curve ends before its steepest step, if that step is at least this factor.
 const STEP: f64 = 1.5;
 
+/// Blocks whose accesses to the node are counted.
+const COUNTED: u32 = 64;
+
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let config = MemoryConfig { bytes: MEMORY_BYTES, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
@@ -89,7 +92,22 @@ fn measure(
         bench.row(series, Metric::NsPerOp, None);
         bench.row(&per_page(series, order), Metric::NsPerOp, None);
     }
+    let of = ("of", "node visits per block".into());
+    let visits = visits(memory, refused, order)?;
+    bench.figure(label("netmem", &[("order", order.into()), of]), Metric::Count, visits, None);
     Ok(median_ns(bench, &series[0]))
+}
+
+/// Returns the node accesses of a fresh worker for one block, once its list is full. 0 if a list of the worker serves
+/// the order.
+fn visits(memory: &Memory, refused: &Cell<u64>, order: u8) -> Result<f64, SetUpError> {
+    let mut hand = Hand::new(memory, 0, refused)?;
+    hand.one_of::<false>(order, COUNTED);
+    let before = memory.stats();
+    hand.one_of::<false>(order, COUNTED);
+    let after = memory.stats();
+    let visits = after.missed - before.missed + after.overflowed - before.overflowed;
+    Ok(visits as f64 / f64::from(COUNTED))
 }
 
 /// Returns the same windows, for each 4 KiB of the block.
@@ -146,7 +164,7 @@ fn curve(costs: &[f64]) -> String {
         std::cmp::Ordering::Less => "earlier than in the source",
         std::cmp::Ordering::Equal => "where the source has it",
         std::cmp::Ordering::Greater => {
-            "later than in the source: a worker has lists of its own for orders 0 to 9, as far as its share of the memory has room for a block, which Linux 4.11 had for order 0 alone"
+            "later than in the source: a worker has lists of its own for more than order 0, as far as its share of the memory has room for a block (see the node visits per block), which Linux 4.11 had for order 0 alone"
         }
     };
     let last = costs.len() - 1;
@@ -188,6 +206,14 @@ mod tests {
         assert!(curve(&knee(5)).contains("later than in the source"));
         assert!(curve(&knee(10)).contains("no steep step"));
         assert!(curve(&knee(10)).ends_with("0.005 ns for each 4 KiB"));
+    }
+
+    #[test]
+    fn the_orders_that_a_workers_lists_serve_need_no_visit_to_the_node() {
+        let memory = Memory::new(&MemoryConfig { bytes: MEMORY_BYTES, ..Default::default() }).unwrap();
+        let refused = Cell::new(0);
+        let visits = [0, 3, ORDER_MAX].map(|order| visits(&memory, &refused, order).unwrap());
+        assert!(visits[..2] == [0.0, 0.0] && visits[2] >= 1.0, "{visits:?}");
     }
 
     #[test]

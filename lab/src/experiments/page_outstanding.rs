@@ -1,6 +1,7 @@
 //! `page-outstanding`: N order-0 pages are allocated before the first is freed. The worker's lists are those that
 //! [brouer17-pages] measured, those of Linux in 2017, those of Linux since 2021, and self-tuning ones. Past the
-//! list's size every batch needs an access to the node. Then the same in memories of several sizes.
+//! list's size every batch needs an access to the node. Each list is compared with the tuned one, and each with itself
+//! without statistics, inside the rounds. Then the same in memories of several sizes.
 
 mod knee;
 mod size;
@@ -11,7 +12,7 @@ use netmem::page::{Lists, Memory, MemoryConfig};
 
 use super::Experiment;
 use super::pages::{Hand, SOURCE, check_pages, label, median_ns};
-use crate::bench::{Bench, Cores, Effort, SetUpError};
+use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
 use crate::method::clock::Tsc;
 use crate::method::round::{Label, Variant};
 use crate::method::window::OpLoop;
@@ -69,8 +70,10 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let effort = bench.effort().shared_by(4);
     let mut points: [Vec<Point>; KINDS.len()] = Default::default();
     for held in held() {
-        let ns = measure(bench, &clock, &memories, &refused, held, effort)?;
-        for (((kind, memory), points), [ns, ns_off]) in KINDS.iter().zip(&memories).zip(&mut points).zip(ns) {
+        let costs = measure(bench, &clock, &memories, &refused, held, effort)?;
+        for (((kind, memory), points), Cost { ns, offset }) in
+            KINDS.iter().zip(&memories).zip(&mut points).zip(costs)
+        {
             let visits = visits(memory, held, &refused)?;
             bench.figure(
                 named("netmem", kind, held, "on", Some("node visits per page")),
@@ -78,7 +81,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
                 visits,
                 None,
             );
-            points.push(Point { held, visits, ns, ns_off });
+            points.push(Point { held, visits, ns, offset });
         }
     }
     for (kind, memory) in KINDS.iter().zip(&memories) {
@@ -99,8 +102,16 @@ fn held() -> Vec<usize> {
     held
 }
 
-/// Measures `held` pages allocated at once, each kind with and without statistics. Returns the medians of both, in
-/// nanoseconds. Every variant begins with a fresh worker, so that no list is half filled by another.
+/// What a page costs with a list of one kind, in nanoseconds.
+struct Cost {
+    ns: Option<f64>,
+    /// What statistics add to it.
+    offset: Option<f64>,
+}
+
+/// Measures `held` pages allocated at once, each kind with and without statistics. Returns the median with statistics,
+/// and the median of what they add inside a round, both in nanoseconds. Every variant begins with a fresh worker, so
+/// that no list is half filled by another.
 fn measure(
     bench: &mut Bench<'_>,
     clock: &Tsc,
@@ -108,7 +119,7 @@ fn measure(
     refused: &Cell<u64>,
     held: usize,
     effort: Effort,
-) -> Result<Vec<[Option<f64>; 2]>, SetUpError> {
+) -> Result<Vec<Cost>, SetUpError> {
     let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
     for (statistics, name, stats) in [(true, "netmem", "on"), (false, "netmem/stats-off", "off")] {
         for (kind, memory) in KINDS.iter().zip(memories) {
@@ -121,13 +132,26 @@ fn measure(
             variants.push(Box::new(OpLoop::of(held as u32, label, clock, Box::new(body))));
         }
     }
-    let series = bench.measure_with(&mut variants, &[], Cores::Same, effort);
+    let series = bench.measure_with(&mut variants, &comparisons(), Cores::Same, effort);
     for series in &series {
         bench.row(series, Metric::NsPerOp, None);
         bench.row(series, Metric::CyclesPerOp, None);
     }
     let (on, off) = series.split_at(KINDS.len());
-    Ok(on.iter().zip(off).map(|(on, off)| [on, off].map(|series| median_ns(bench, series))).collect())
+    let seed = bench.setting("seed");
+    let both = on.iter().zip(off).map(|(on, off)| {
+        let ns = median_ns(bench, on);
+        let offset = ns.zip(on.over(off, seed)).map(|(ns, ratio)| ns * (1.0 - 1.0 / ratio.median));
+        Cost { ns, offset }
+    });
+    Ok(both.collect())
+}
+
+/// Returns the comparisons of each kind with statistics and without, and of the source's list with the tuned one.
+fn comparisons() -> Vec<Comparison> {
+    let of = |(a, b)| Comparison { a, b, metric: Metric::NsPerOp };
+    let statistics = (0..KINDS.len()).map(|kind| (kind, kind + KINDS.len()));
+    statistics.chain([(0, KINDS.len() - 1)]).map(of).collect()
 }
 
 fn named(variant: &str, kind: &Kind, held: usize, stats: &str, of: Option<&str>) -> Label {
@@ -183,6 +207,9 @@ fn findings(bench: &mut Bench<'_>, points: &[Vec<Point>], memories: &[Memory]) {
         ));
     }
     bench.note("pages are not touched; one operation is one page allocated and freed");
+    bench.note(
+        "a ratio netmem / netmem with outstanding and stats is of the list brouer-2017 over the tuned one, in the same rounds",
+    );
 }
 
 #[cfg(test)]

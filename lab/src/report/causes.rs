@@ -61,7 +61,7 @@ pub(super) fn of(experiment: &str, ratio: &Ratio) -> &'static str {
     CAUSES.iter().find(fits).map_or(UNKNOWN, |cause| cause.why)
 }
 
-/// Work that is expensive compared with the bare bound of the same run, without a rival.
+/// Work that is expensive compared with the limit of the same run, without a rival.
 struct Dear {
     experiment: &'static str,
     what: &'static str,
@@ -87,7 +87,7 @@ pub(super) fn dear(reports: &[Report]) -> Vec<String> {
         let of_it = reports.iter().filter(|report| report.experiment == dear.experiment);
         of_it.filter_map(move |report| Some((dear, pick::ratio(report, dear.a, "limit", dear.fixed)?)))
     });
-    let reported = all.filter(|(_, ratio)| ratio.low > WORTH_TELLING);
+    let reported = all.filter(|(_, ratio)| ratio.low > WORTH_TELLING && !ratio.too_few);
     reported
         .map(|(dear, Ratio { median, low, high, .. })| {
             format!(

@@ -91,7 +91,7 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
     targets::write_missed(html, reports);
     let dear = causes::dear(reports);
     if !dear.is_empty() {
-        html.leaf("p", &[], "What is dear beside the bare bound:");
+        html.leaf("p", &[], "What costs much more than the limit, the same work without memory management:");
         html.element("ul", &[], |html| dear.iter().for_each(|one| html.leaf("li", &[], one)));
         html.line();
     }

@@ -7,7 +7,7 @@
 //! - `html`: HTML in which text cannot become markup. `style.css`: the style. `number`: figures for people.
 //! - `claims`: the claims of the sources, and whether they hold here. `targets`: netmem's targets.
 //! - `losses`: cases in which netmem is slower than a rival; `causes`: the causes. `noise`: cases that a run cannot
-//!   decide.
+//!   decide. `setups`: the ratios of older reports that have too few set-ups.
 //! - `experiment`: the part of one report, from `rows`, `ratios`, `machine` and `plot`.
 
 mod causes;
@@ -25,6 +25,7 @@ mod pick;
 mod plot;
 mod ratios;
 mod rows;
+mod setups;
 mod summary;
 mod targets;
 

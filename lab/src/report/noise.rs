@@ -1,7 +1,9 @@
 //! Cases that a run cannot decide: the noise is larger than the effect.
 
 use super::html::Html;
+use super::machine;
 use crate::json::{Ratio, Report};
+use crate::method::ratio::SETUPS_MIN;
 
 /// Half the width of an interval around 1 up to which a ratio shows that there is no difference.
 const EQUAL: f64 = 0.01;
@@ -35,17 +37,12 @@ impl Uncertainty {
         }
     }
 
-    /// Returns true if noise is larger than the effect.
-    fn is_noise(self) -> bool {
-        matches!(self, Self::TooFew | Self::Undecided | Self::SpansOne)
-    }
-
     /// Returns the text of its mark.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::TooFew => "too few set-ups",
             Self::Undecided => "undecided",
-            Self::Imprecise => "imprecise",
+            Self::Imprecise => "undecided in size",
             Self::SpansOne => "cannot tell",
             Self::Equal => "equal",
         }
@@ -67,7 +64,7 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
     let mut parts = Vec::new();
     if few > 0 {
         parts.push(format!(
-            "{few} of {all} ratios have fewer set-ups or rounds than an interval needs: nothing is concluded from them"
+            "{few} of {all} ratios have fewer than {SETUPS_MIN} set-ups, or a number that the report does not tell: their interval is not one of 95 %, and nothing is concluded from them"
         ));
     }
     if ties > 0 {
@@ -77,12 +74,12 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
     }
     if undecided > 0 {
         parts.push(format!(
-            "{undecided} of {all} ratios stayed undecided: their interval holds 1 and is wider than the method allows"
+            "{undecided} of {all} ratios are undecided: their interval holds 1 and is wider than the method allows"
         ));
     }
     if imprecise > 0 {
         parts.push(format!(
-            "{imprecise} of {all} ratios are imprecise: they lie on one side of 1, and their interval is wider than the method allows"
+            "{imprecise} of {all} ratios are undecided in their size alone: their interval lies on one side of 1, and is wider than the method allows"
         ));
     }
     let begins = match noise {
@@ -96,26 +93,42 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
     });
 }
 
-/// Writes the page's own warning: the experiments, and the number of ratios.
+/// Writes the page's own warning: the experiments, and the numbers of ratios.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
-    let uncertain: Vec<&Report> = reports
-        .iter()
-        .filter(|report| report.ratios.iter().filter_map(Uncertainty::of).any(Uncertainty::is_noise))
-        .collect();
+    let is_uncertain = |report: &&Report| {
+        report.ratios.iter().filter_map(Uncertainty::of).any(|one| one != Uncertainty::Equal)
+    };
+    let uncertain: Vec<&Report> = reports.iter().filter(is_uncertain).collect();
     if uncertain.is_empty() {
-        return html.leaf("p", &[], "Nowhere: of no ratio the interval includes 1.");
+        return html.leaf(
+            "p",
+            &[],
+            "Nowhere: no interval of a ratio includes 1 or is wider than the method allows.",
+        );
     }
-    html.leaf("p", &[], "Noise is larger than the effect where the interval of a ratio holds 1: there may be no difference, or it stayed undecided after the last round.");
+    html.leaf("p", &[], &format!("An interval that includes 1 shows no difference. A ratio is undecided if its interval stayed wider than the method allows, wherever it lies. Of a ratio of fewer than {SETUPS_MIN} set-ups, or of a number that its report does not tell, nothing is concluded."));
     html.element("ul", &[], |html| {
         for report in uncertain {
             html.element("li", &[], |html| {
                 html.leaf("a", &[("href", &format!("#{}", report.experiment))], &report.experiment);
-                let (ties, undecided) = (count(report, Uncertainty::SpansOne), count(report, Uncertainty::Undecided));
-                let (all, undecided) = (report.ratios.len(), undecided + count(report, Uncertainty::TooFew));
-                html.text(&format!(": of {all} ratios {ties} have an interval that includes 1 (no difference shown), {undecided} are undecided"));
+                html.text(&format!(" on {}: {}", machine::name(report), counts(report)));
             });
         }
     });
+}
+
+/// Returns how many of the ratios are uncertain, by the reason.
+fn counts(report: &Report) -> String {
+    let count = |uncertainty| count(report, uncertainty);
+    let undecided = count(Uncertainty::Undecided) + count(Uncertainty::Imprecise);
+    let parts = [
+        (count(Uncertainty::TooFew), "of too few set-ups"),
+        (undecided, "undecided"),
+        (count(Uncertainty::SpansOne), "with an interval that includes 1"),
+    ];
+    let parts =
+        parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}"));
+    format!("of {} ratios {}", report.ratios.len(), parts.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
@@ -144,9 +157,13 @@ mod tests {
         let (mut html, mut page) = (Html::default(), Html::default());
         warn(&mut html, &report);
         let said = html.into_markup();
-        assert!(said.contains("1 of 1 ratios are imprecise") && !said.contains("Noise is"), "{said}");
+        assert!(
+            said.contains("1 of 1 ratios are undecided in their size alone") && !said.contains("Noise is"),
+            "{said}"
+        );
         write(&mut page, &[report]);
-        assert!(page.into_markup().contains("Nowhere: "));
+        // Seen: the list omitted such ratios, and said "0 are undecided" of a run with 27.
+        assert!(page.into_markup().contains(": of 1 ratios 1 undecided<"));
     }
 
     /// Seen: "Noise is larger than the effect" was above an experiment with 2 such ratios of 196.
@@ -183,9 +200,9 @@ mod tests {
         assert_eq!(Uncertainty::of(&report.ratios[0]), Some(Uncertainty::TooFew));
         let (mut html, mut page) = (Html::default(), Html::default());
         warn(&mut html, &report);
-        assert!(html.into_markup().contains("1 of 1 ratios have fewer set-ups"));
+        assert!(html.into_markup().contains("1 of 1 ratios have fewer than 9 set-ups"));
         write(&mut page, &[report]);
-        assert!(page.into_markup().contains("1 are undecided"));
+        assert!(page.into_markup().contains(": of 1 ratios 1 of too few set-ups<"));
     }
 
     #[test]

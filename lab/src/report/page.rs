@@ -2,7 +2,7 @@
 
 use super::claims::Verdict;
 use super::html::Html;
-use super::{experiment, losses, machine, noise, summary, targets};
+use super::{experiment, losses, machine, noise, setups, summary, targets};
 use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
 use crate::table::thousands;
@@ -31,7 +31,7 @@ pub fn page(reports: &[Report]) -> String {
 }
 
 /// Returns the best report of each experiment on each machine, in the registry's order, unknown ones last: one of more
-/// worth, then a full one, then the last.
+/// worth, then a full one, then the last. Ratios of too few set-ups are marked.
 pub(crate) fn best_of_each(reports: &[Report]) -> Vec<Report> {
     let place = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).unwrap_or(EXPERIMENTS.len());
     let rank = |report: &Report| (report.worth(), !report.quick);
@@ -44,7 +44,7 @@ pub(crate) fn best_of_each(reports: &[Report]) -> Vec<Report> {
             continue;
         }
         shown.retain(|earlier| !same(earlier));
-        shown.push(report.clone());
+        shown.push(setups::marked(report));
     }
     shown.sort_by_key(|report| place(&report.experiment));
     shown
@@ -139,11 +139,11 @@ fn part(html: &mut Html, id: &'static str, title: &'static str, inside: impl FnO
 
 fn findings(html: &mut Html, reports: &[Report]) {
     part(html, "claims", "What the sources claim, and what holds here", |html| {
-        html.own("<p>A ratio is taken inside one run and has its 95 % interval behind it; verdicts go by the whole interval, never by a median. A claim <em>holds</em> if the interval lies between half of its effect and twice of it, <em>holds in another regime</em> if it lies on the claimed side and outside of that; it <em>does not hold</em> where no such effect is left in the interval; where the interval has more than one of these in it, the run <em>cannot tell</em>. <em>Not comparable</em> is what is measured otherwise than in the source, with the reason. A run that lost half of its time to pauses tells nothing but what it counted.</p>\n");
+        html.own("<p>A ratio is taken inside the rounds of one run, and its 95 % interval follows it; verdicts go by the whole interval, never by a median. If two variants were never in one round, the ratio of their medians stands here, and the spread of their windows (10th to 90th percentile) follows it, called <em>windows</em>; it is wider than an interval, and more windows do not narrow it. A claim <em>holds</em> if the interval lies between half of its effect and twice its effect (both of the logarithm of the ratio); it <em>holds in another regime</em> if the interval lies on the claimed side and outside of that; it <em>does not hold</em> where no such effect is left in the interval; where the interval has more than one of these in it, the run <em>cannot tell</em>. A claim of no difference holds if the whole interval is within a few percent of 1. <em>Not comparable</em> is what is measured otherwise than in the source, with the reason. A <em>set-up</em> is a process that sets the experiment up anew; from fewer set-ups than nine nothing is concluded. Cycles here are ticks of the time stamp counter. A run that lost half of its time to pauses tells nothing but what it counted.</p>\n");
         summary::write(html, reports);
     });
     part(html, "targets", "Targets", |html| {
-        html.own("<p>Time over the rival's time, in the same run on the same cores; <em>must</em> counts with the whole interval.</p>\n");
+        html.own("<p>A cost of netmem over that of the rival (for packets per second: a rate over the rival's), in the same run on the same cores. A target is reached if the whole interval keeps the bound <em>must</em>. <em>Core-ns</em> are nanoseconds of processor time, summed over all cores that take part. The <em>limit</em> is the work that any program has to do there: the ring alone, or the relay alone, without memory management.</p>\n");
         targets::write(html, reports);
     });
     part(html, "losses", "Where netmem loses", |html| losses::write(html, reports));

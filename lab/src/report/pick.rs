@@ -27,7 +27,7 @@ pub(super) fn ratio<'r>(report: &'r Report, a: &str, b: &str, fixed: Fixed<'_>) 
     report.ratios.iter().find(|ratio| ratio.a == a && ratio.b == b && has(&ratio.params, fixed))
 }
 
-/// Returns true for a variant that is neither netmem nor the bare bound.
+/// Returns true for a variant that is neither netmem nor the limit.
 pub(super) fn is_rival(variant: &str) -> bool {
     let is_bound = variant == "limit" || variant.starts_with("limit/");
     !is_bound && !is_netmem(variant)

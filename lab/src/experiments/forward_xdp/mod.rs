@@ -44,9 +44,6 @@ const KEYS: &[Key] = &[Key {
 /// Slots of each ring.
 const RING: usize = 2_048;
 
-/// Packets that testpmd takes at a time: its default.
-const BURST: usize = 32;
-
 /// The device between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
@@ -58,6 +55,8 @@ enum Device {
     NetmemIp,
     /// Passes frames on unchanged.
     Testpmd,
+    /// The same with bursts as long as netmem's.
+    TestpmdLongBursts,
     /// Routes them.
     Kernel,
 }
@@ -69,6 +68,7 @@ impl Device {
             Device::NetmemGeneric => "netmem/generic",
             Device::NetmemIp => "netmem/ip",
             Device::Testpmd => "dpdk",
+            Device::TestpmdLongBursts => "dpdk/burst-64",
             Device::Kernel => "kernel",
         }
     }
@@ -76,7 +76,26 @@ impl Device {
     fn routes(self) -> bool {
         matches!(self, Device::NetmemIp | Device::Kernel)
     }
+
+    /// Returns the packets that testpmd takes at a time, its default or as many as netmem, or None for other devices.
+    fn testpmd_burst(self) -> Option<usize> {
+        match self {
+            Device::Testpmd => Some(middle::BURSTS[0]),
+            Device::TestpmdLongBursts => Some(middle::BURSTS[1]),
+            _ => None,
+        }
+    }
 }
+
+/// All devices, those of testpmd last.
+const DEVICES: [Device; 6] = [
+    Device::Netmem,
+    Device::NetmemGeneric,
+    Device::NetmemIp,
+    Device::Kernel,
+    Device::Testpmd,
+    Device::TestpmdLongBursts,
+];
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let Some(&core) = bench.cores.get(1) else {
@@ -96,8 +115,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     }
     let folder = Folder::new().map_err(SetUpError::at("a folder"))?;
     let mut paths: Vec<(RefCell<Flow>, Veths)> = Vec::new();
-    for device in [Device::Netmem, Device::NetmemGeneric, Device::NetmemIp, Device::Kernel, Device::Testpmd] {
-        if device != Device::Testpmd || testpmd.is_some() {
+    for device in DEVICES {
+        if device.testpmd_burst().is_none() || testpmd.is_some() {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));
             let (path, veths) = path(bench, &folder, device, testpmd, core)?;
             paths.push((RefCell::new(path), veths));
@@ -116,9 +135,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
 fn measure(bench: &mut Bench<'_>, paths: &[(RefCell<Flow>, Veths)]) {
     let metric = Metric::NsPerPacket;
     let mut comparisons = vec![Comparison { a: 2, b: 3, metric }, Comparison { a: 1, b: 0, metric }];
-    if paths.len() > 4 {
-        comparisons.push(Comparison { a: 0, b: 4, metric });
-    }
+    comparisons.extend((4..paths.len()).map(|b| Comparison { a: 0, b, metric }));
     let mut variants: Vec<Box<dyn Variant + '_>> =
         paths.iter().map(|(path, _)| -> Box<dyn Variant + '_> { Box::new(Borrowed::new(path)) }).collect();
     let series = bench.measure(&mut variants, &comparisons, Cores::Cross);
@@ -139,12 +156,12 @@ fn path(
     core: usize,
 ) -> Result<(Flow, Veths), SetUpError> {
     let veths = Veths::lay().map_err(SetUpError::at("veths"))?;
-    let command = match (device, testpmd) {
+    let command = match (device, device.testpmd_burst().zip(testpmd)) {
         (Device::Kernel, _) => {
             veths.route().map_err(SetUpError::at("routes of the kernel"))?;
             None
         }
-        (Device::Testpmd, Some(testpmd)) => Some(testpmd_command(&veths, testpmd, core)),
+        (_, Some((burst, testpmd))) => Some(testpmd_command(&veths, testpmd, core, burst)),
         _ => Some(netmem_command(&veths, device).map_err(SetUpError::at("the device"))?),
     };
     let start = |command| Middle::start(command, core, &folder.path(&device.name().replace('/', "-")));
@@ -210,10 +227,15 @@ fn netmem_command(veths: &Veths, device: Device) -> Result<Command, String> {
     Ok(command)
 }
 
-fn testpmd_command(veths: &Veths, (program, memory): (&path::Path, &str), core: usize) -> Command {
+fn testpmd_command(
+    veths: &Veths,
+    (program, memory): (&path::Path, &str),
+    core: usize,
+    burst: usize,
+) -> Command {
     let vdev = |i: usize, interface: &str| format!("net_af_xdp{i},iface={interface}");
     let vdevs = [vdev(0, "one"), vdev(1, "two")];
-    let testpmd = middle::testpmd(program, core, vdevs, (memory, BURST));
+    let testpmd = middle::testpmd(program, core, vdevs, (memory, burst));
     let mut command = veths.command(program);
     command.args(testpmd.get_args()).args([format!("--rxd={RING}"), format!("--txd={RING}")]);
     command
@@ -231,7 +253,7 @@ fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(format!(
         "netmem: AF_XDP as --xdp-mode auto chooses, in cross-connect mode, with --xdp-mode generic as \
          netmem/generic, and in ip mode as netmem/ip, bursts of 64, memory on \
-         {}; dpdk: testpmd in io mode over net_af_xdp with its defaults, bursts of {BURST}, {memory}; kernel: IPv4 \
+         {}; dpdk: testpmd in io mode over net_af_xdp with its defaults, bursts of 32, and as dpdk/burst-64 bursts of 64, {memory}; kernel: IPv4 \
          forwarding, static neighbours",
         backing.unwrap_or("pages that it did not tell of")
     ));

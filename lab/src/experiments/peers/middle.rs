@@ -152,6 +152,10 @@ pub(in crate::experiments) fn netmem() -> Result<Command, String> {
     Ok(Command::new(program))
 }
 
+/// The packets that testpmd takes at a time: its default, and as many as netmem takes. Both are measured, and the
+/// faster counts.
+pub(in crate::experiments) const BURSTS: [usize; 2] = [32, 64];
+
 /// Returns the command of DPDK's testpmd, which forwards packets between two virtual devices on a thread of its own
 /// on `core`. `memory` are its memory options.
 pub(in crate::experiments) fn testpmd(

@@ -299,8 +299,7 @@ fn memory(report: &Report) -> Option<Finding> {
         mebibytes(before)
     );
     // Bytes are counted, so there is no interval.
-    let counted =
-        Measured { median: after / before, low: after / before, high: after / before, undecided: false };
+    let counted = Measured::counted(after / before);
     let measured = format!("{} → {} MiB", mebibytes(before), mebibytes(after));
     Some(Finding { measured, verdict: counted.against(0.875), sentence })
 }

@@ -4,6 +4,7 @@ use super::{Finding, Verdict};
 use crate::json::{Ratio, Report, Row};
 use crate::report::number;
 use crate::report::pick::{self, Fixed};
+use crate::report::setups;
 
 /// Shares of a published effect, in its logarithm. A claim holds if the whole interval lies between half of its
 /// effect and twice its effect. Below a twentieth there is no effect.
@@ -11,21 +12,39 @@ const HALF: f64 = 0.5;
 const TWICE: f64 = 2.0;
 const HARDLY: f64 = 0.05;
 
+/// What lies between the two ends of a measured ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// The 95 % interval of the median of ratios that were taken inside rounds.
+    Interval,
+    /// The windows of the two rows, from the 10th to the 90th percentile. This does not narrow with more windows.
+    Spread,
+}
+
 /// A measured ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) median: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// True if the interval stayed wider than the method allows.
+    /// True if the interval stayed wider than the method allows, or there are [too few](Self::too_few) set-ups.
     pub(super) undecided: bool,
+    /// True if it comes from fewer set-ups than an interval needs.
+    pub(super) too_few: bool,
+    pub(super) ends: Ends,
 }
 
 impl Measured {
     /// Returns a ratio of one run, computed inside its rounds.
     pub(super) fn of(ratio: &Ratio) -> Self {
-        let Ratio { median, low, high, undecided, .. } = *ratio;
-        Self { median, low, high, undecided }
+        let Ratio { median, low, high, undecided, too_few, .. } = *ratio;
+        Self { median, low, high, undecided, too_few, ends: Ends::Interval }
+    }
+
+    /// Returns a ratio of two counts, which is exact.
+    pub(super) fn counted(ratio: f64) -> Self {
+        let (median, low, high) = (ratio, ratio, ratio);
+        Self { median, low, high, undecided: false, too_few: false, ends: Ends::Interval }
     }
 
     /// Returns the ratio of two rows without a common ratio, with the spread of their windows. It is exact if both
@@ -33,7 +52,30 @@ impl Measured {
     pub(super) fn over(a: &Row, b: &Row) -> Option<Self> {
         let (median, low, high) = (a.median / b.median, a.p10 / b.p90, a.p90 / b.p10);
         let finite = [median, low, high].iter().all(|x| x.is_finite());
-        finite.then_some(Self { median, low, high, undecided: false })
+        finite.then_some(Self { median, low, high, undecided: false, too_few: false, ends: Ends::Spread })
+    }
+
+    /// The same for rows of windows, which decide nothing if `report` has too few set-ups.
+    pub(super) fn over_windows(report: &Report, a: &Row, b: &Row) -> Option<Self> {
+        let too_few = setups::is_too_few(report, &[a, b]);
+        Some(Self { undecided: too_few, too_few, ..Self::over(a, b)? })
+    }
+
+    /// Returns the ratio of `a` to `b`. If the run has only the ratios of both to `third`, it is their quotient, whose
+    /// interval is at least as wide.
+    pub(super) fn find_by(report: &Report, a: &str, b: &str, third: &str, fixed: Fixed<'_>) -> Option<Self> {
+        let over = |a, b| Self::find(report, a, b, fixed);
+        over(a, b).or_else(|| {
+            let (a, b) = (over(a, third)?, over(b, third)?);
+            Some(Self {
+                median: a.median / b.median,
+                low: a.low / b.high,
+                high: a.high / b.low,
+                undecided: a.undecided || b.undecided,
+                too_few: a.too_few || b.too_few,
+                ends: Ends::Interval,
+            })
+        })
     }
 
     /// Returns the ratio of these variants in `report`.
@@ -44,12 +86,16 @@ impl Measured {
     /// Returns the ratio of these variants or, if the run has none, that of their rows of `metric`.
     pub(super) fn find_or_over(report: &Report, a: &str, b: &str, metric: &str) -> Option<Self> {
         let row = |variant| pick::row(report, variant, metric, &[]);
-        Self::find(report, a, b, &[]).or_else(|| Self::over(row(a)?, row(b)?))
+        Self::find(report, a, b, &[]).or_else(|| Self::over_windows(report, row(a)?, row(b)?))
     }
 
-    /// Returns the text, with the interval.
+    /// Returns the text, with the interval, or with the spread of windows, which is called so.
     pub(super) fn text(self) -> String {
-        number::with_interval(self.median, self.low, self.high)
+        let Self { median, low, high, .. } = self;
+        match self.ends {
+            Ends::Spread if low < high => format!("{median:.3} (windows: {low:.3} to {high:.3})"),
+            _ => number::with_interval(median, low, high),
+        }
     }
 
     /// Returns the minimum and the maximum share of the published effect that is seen: 1 is all of it, below 0 is
@@ -112,6 +158,7 @@ impl Measured {
             Verdict::Fails => ", no such difference",
             Verdict::OtherRegime if least > TWICE => ", more than twice the effect",
             Verdict::OtherRegime => ", less than half of the effect",
+            Verdict::CannotTell if self.too_few => ", of fewer set-ups than an interval needs",
             Verdict::CannotTell if least > 0.0 && !self.undecided => {
                 ", in its direction, by how much cannot be told"
             }
@@ -141,6 +188,20 @@ impl Measured {
     fn judged(self, verdict: Verdict, sentence: &str) -> Finding {
         Finding { measured: format!("{:.3}", self.median), verdict, sentence: format!("Here {sentence}.") }
     }
+
+    /// The same for a claim that there is hardly a difference: at most `share`, whatever the source's own figure.
+    pub(super) fn finding_of_none(self, share: f64, published: f64, what: &str, of: &str) -> Finding {
+        let verdict = self.is_near_one(share);
+        let addition = match verdict {
+            Verdict::Fails => format!(", a difference of more than {:.0} %", 100.0 * share),
+            Verdict::CannotTell if self.too_few => ", of fewer set-ups than an interval needs".to_owned(),
+            Verdict::CannotTell => ", too wide an interval to tell".to_owned(),
+            _ => format!(", at most {:.0} % apart", 100.0 * share),
+        };
+        let sentence =
+            format!("Here {what} {} times {of}{addition}; the source: {published:.3}.", self.text());
+        Finding { measured: format!("{:.3}", self.median), verdict, sentence }
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +209,7 @@ mod tests {
     use super::*;
 
     fn measured(low: f64, median: f64, high: f64) -> Measured {
-        Measured { median, low, high, undecided: false }
+        Measured { median, low, high, ..Measured::counted(1.0) }
     }
 
     #[test]
@@ -193,6 +254,38 @@ mod tests {
         assert_eq!(measured(0.95, 1.0, 1.05).is_near_one(0.02), Verdict::CannotTell);
         assert_eq!(measured(1.01, 1.05, 1.12).is_near_one(0.02), Verdict::CannotTell);
         assert_eq!(measured(1.08, 1.10, 1.12).is_near_one(0.02), Verdict::Fails);
+    }
+
+    /// Seen: "they hardly show" did not hold with 1.003, as that is not half of the source's 1.028.
+    #[test]
+    fn a_claim_that_something_hardly_shows_holds_where_it_does_not_show() {
+        let verdict = |low, median, high| {
+            measured(low, median, high).finding_of_none(0.05, 146.0 / 142.0, "a", "b").verdict
+        };
+        assert_eq!(verdict(0.998, 1.003, 1.008), Verdict::Holds);
+        assert_eq!(verdict(1.02, 1.04, 1.06), Verdict::CannotTell);
+        assert_eq!(verdict(1.08, 1.1, 1.12), Verdict::Fails);
+    }
+
+    #[test]
+    fn a_spread_of_windows_is_not_shown_as_an_interval() {
+        let row = |median, p10, p90| Row { median, p10, p90, ..crate::json::tests::sample().rows.remove(0) };
+        let spread = Measured::over(&row(4.0, 3.0, 5.0), &row(2.0, 1.0, 3.0)).unwrap();
+        assert_eq!(spread.text(), "2.000 (windows: 1.000 to 5.000)");
+        let exact = Measured::over(&row(4.0, 4.0, 4.0), &row(2.0, 2.0, 2.0)).unwrap();
+        assert_eq!(exact.text(), "2.000");
+    }
+
+    #[test]
+    fn two_ratios_to_a_third_give_a_wider_one() {
+        let mut report = crate::json::tests::sample();
+        let one = report.ratios.remove(0);
+        let over = |a: &str, low, median, high| Ratio { a: a.into(), low, median, high, ..one.clone() };
+        report.ratios = vec![over("x", 3.0, 4.0, 5.0), over("y", 1.0, 2.0, 2.5)];
+        let found = Measured::find_by(&report, "x", "y", "limit", &[]).unwrap();
+        assert_eq!((found.low, found.median, found.high), (3.0 / 2.5, 2.0, 5.0));
+        report.ratios.push(Ratio { b: "y".into(), ..over("x", 1.9, 2.0, 2.1) });
+        assert_eq!(Measured::find_by(&report, "x", "y", "limit", &[]).unwrap().high, 2.1);
     }
 
     #[test]

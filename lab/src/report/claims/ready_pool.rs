@@ -40,7 +40,7 @@ pub(super) const SOURCE: Source = Source {
             says: "Without a lock, on the full path, they hardly show.",
             published: "142 → 146 kpps",
             timed: true,
-            judge: |report| pairs(report, "full-free", 146.0 / 142.0),
+            judge: |report| hardly(report, "full-free", 146.0 / 142.0),
         },
         Claim {
             name: "pairs-own-form",
@@ -79,12 +79,22 @@ fn caller(report: &Report) -> Option<Finding> {
 /// Judged by 256 pairs, as many as the lab's forwarder completes at once. The source's driver is polled and frees what
 /// each poll sent, of which 50 pairs keep more. The text does not say how many packets a poll has.
 fn pairs(report: &Report, path: &str, published: f64) -> Option<Finding> {
+    of_all(report, path, |ratio, what| ratio.finding(published, what, "the packets of none"))
+}
+
+/// Judges a claim that pairs hardly show.
+fn hardly(report: &Report, path: &str, published: f64) -> Option<Finding> {
+    of_all(report, path, |ratio, what| ratio.finding_of_none(0.05, published, what, "the packets of none"))
+}
+
+/// Judges by the cell in which pairs serve most packets, and tells what the source's number of pairs does.
+fn of_all(report: &Report, path: &str, judged: impl Fn(&Measured, &str) -> Finding) -> Option<Finding> {
     let variant = |pairs| format!("netmem/{path}-{pairs}");
     let ratio = Measured::find(report, &variant("256"), &variant("0"), &[])?;
     let served = |pairs| served(report, &variant(pairs));
     let fifty = Measured::find(report, &variant("50"), &variant("0"), &[]);
     let what = format!("256 pairs, which serve {} of all packets, forward", served("256"));
-    let finding = ratio.finding(published, &what, "the packets of none");
+    let finding = judged(&ratio, &what);
     Some(match fifty {
         Some(fifty) => finding.because(&format!(
             "50 pairs, the source's number, serve {} of them here, where 256 packets are completed at once, and forward {} times the packets; the source's driver is polled and frees what each poll sent, so that 50 serve more of them there.",

@@ -54,10 +54,9 @@ fn not_linear(report: &Report) -> Option<Finding> {
         let fixed = [("burst", burst), ("order", "in turn"), ("touch", "false")];
         pick::row(report, variant, "cycles_per_op", &fixed)
     };
-    let ratio = Measured::over(row("netmem/detached", "8")?, row("netmem/loop", "1")?)?;
-    let Measured { median, low, high, undecided } = ratio;
-    let linear =
-        Measured { median: NEAR_TEN * median, low: NEAR_TEN * low, high: NEAR_TEN * high, undecided };
+    let ratio = Measured::over_windows(report, row("netmem/detached", "8")?, row("netmem/loop", "1")?)?;
+    let Measured { median, low, high, .. } = ratio;
+    let linear = Measured { median: NEAR_TEN * median, low: NEAR_TEN * low, high: NEAR_TEN * high, ..ratio };
     let sentence = format!(
         "Here an object of a bulk of 8 costs {} times a single one, by the spread of the windows; linear scaling would be {:.3}.",
         ratio.text(),

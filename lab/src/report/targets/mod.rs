@@ -122,6 +122,15 @@ impl Target {
         }
     }
 
+    /// Returns the ratio with its interval. That of a fastest tenth has the spread of its windows, and is called so.
+    fn within(&self, ratio: &Ratio) -> String {
+        let Ratio { median, low, high, .. } = *ratio;
+        match self.against {
+            Against::TenthOf(_) => format!("{median:.3} (windows: {low:.3} to {high:.3})"),
+            _ => number::with_interval(median, low, high),
+        }
+    }
+
     /// Returns a bound with its sign.
     fn bound(&self, bound: f64, ratio: &Ratio) -> String {
         format!("{} {bound}", if pick::more_is_better(&ratio.metric) { ">" } else { "≤" })
@@ -222,12 +231,12 @@ pub(super) fn write_missed(html: &mut Html, reports: &[Report]) {
     if missed(reports) == 0 {
         return;
     }
-    html.leaf("p", &[], "What must be reached and is not:");
+    html.leaf("p", &[], "Targets that are missed:");
     html.element("ul", &[], |html| {
         for target in TARGETS {
             let Some((report, ratio)) = target.reached(reports) else { continue };
             if target.standing_of(report, &ratio) == Standing::Missed {
-                let here = number::with_interval(ratio.median, ratio.low, ratio.high);
+                let here = target.within(&ratio);
                 html.leaf(
                     "li",
                     &[],
@@ -248,7 +257,7 @@ pub(super) fn write_missed(html: &mut Html, reports: &[Report]) {
 /// Writes the table of all targets.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
     html.element("table", &[("class", "cards")], |html| {
-        html.own("<thead><tr><th>work</th><th>held against</th><th>must</th><th>aim</th><th>here, with its 95 % interval</th><th></th></tr></thead>");
+        html.own("<thead><tr><th>work</th><th>compared with</th><th>must</th><th>aim</th><th>here, with its 95 % interval or the spread of its windows</th><th></th></tr></thead>");
         html.element("tbody", &[], |html| TARGETS.iter().for_each(|target| line(html, target, reports)));
     });
 }
@@ -269,12 +278,12 @@ fn line(html: &mut Html, target: &Target, reports: &[Report]) {
             }
             _ => target.rival.to_owned(),
         };
-        html.leaf("td", &[("data-label", "held against")], &rival);
+        html.leaf("td", &[("data-label", "compared with")], &rival);
         html.leaf("td", &[("data-label", "must"), ("class", "bound")], &bound(target.must));
         html.leaf("td", &[("data-label", "aim"), ("class", "bound")], &bound(target.aim));
         html.element("td", &[("data-label", "here")], |html| match &reached {
             Some((report, ratio)) => {
-                html.text(&format!("{} ", number::with_interval(ratio.median, ratio.low, ratio.high)));
+                html.text(&format!("{} ", target.within(ratio)));
                 let link = format!("#{}", report.experiment);
                 html.leaf("a", &[("href", &link)], &report.experiment);
             }
@@ -351,6 +360,7 @@ mod tests {
         let reports = [Report { rows: vec![row("netmem", 5.0), row("dpdk", 4.0)], ..sample() }];
         let (_, ratio) = target.reached(&reports).unwrap();
         assert_eq!((ratio.median, target.standing(&ratio)), (5.5 / 4.0, Standing::Missed));
+        assert_eq!(target.within(&ratio), "1.375 (windows: 1.250 to 1.750)");
     }
 
     #[test]
