@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Number of times that a reader which does not read is waited for once the run is asked to end: five seconds or
 /// more.
-const PATIENCE: u32 = 1000;
+const TRIES_MAX: u32 = 1000;
 
 /// True if a port writes a capture to standard output.
 static IS_CAPTURE: AtomicBool = AtomicBool::new(false);
@@ -36,7 +36,7 @@ fn write(mut to: Stream, name: &str, text: &str) -> Result<(), Failure> {
     let mut waited = 0;
     let goes_on = || {
         waited += u32::from(stop::is_asked());
-        waited < PATIENCE
+        waited < TRIES_MAX
     };
     to.write_while(text.as_bytes(), goes_on).map_err(|error| {
         let why = match error.kind() {

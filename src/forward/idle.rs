@@ -1,7 +1,7 @@
 //! The behaviour of a worker without work: it spins, or it sleeps until a port has frames. COLD.
 //!
 //! ```text
-//!   PATIENCE rounds without work ─► arm every port ─► one has something ───────────────────► next round
+//!   IDLE_ROUNDS_MAX rounds without work ─► arm every port ─► one has something ───────────────────► next round
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
 //! If the next round takes nothing although a port had something, only time can help with that port: the pool is dry, or a

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Number of rounds without work before the worker rests, according to [`Idle`](super::Idle).
-const PATIENCE: u32 = 64;
+const IDLE_ROUNDS_MAX: u32 = 64;
 
 /// Number of frames in flight from which completions are checked while there is other work: several batches at once
 /// cost one look at the device's index. A round always checks if it receives nothing, or lacks frames or room to
@@ -441,8 +441,8 @@ impl Forwarder {
             }
             self.clock.begin(now);
             idle = if worked { 0 } else { idle.saturating_add(1) };
-            if idle > PATIENCE {
-                self.rest(idle - PATIENCE - 1, w);
+            if idle > IDLE_ROUNDS_MAX {
+                self.rest(idle - IDLE_ROUNDS_MAX - 1, w);
                 let now = clock::ticks();
                 self.meters.windows.mark(&mut self.watch, now, None);
                 self.clock.begin(now);

@@ -33,9 +33,9 @@ const SHUT: u32 = 4;
 
 /// How often a thief looks before it gives up on a busy owner.
 #[cfg(not(loom))]
-const PATIENCE: u32 = 10_000;
+const OWNER_CHECKS_MAX: u32 = 10_000;
 #[cfg(loom)]
-const PATIENCE: u32 = 2;
+const OWNER_CHECKS_MAX: u32 = 2;
 
 /// The local state `L` of one owner, and gauges `G` that any thread may read.
 ///
@@ -183,7 +183,7 @@ impl<L, G> Slot<L, G> {
             yield_now();
             return false;
         }
-        for _ in 0..PATIENCE {
+        for _ in 0..OWNER_CHECKS_MAX {
             // Acquire: pairs with the Release of `busy` when the owner leaves, so its changes are seen.
             if self.busy.load(Acquire) == 0 {
                 return true;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The time limit of a whole answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time after which a line says that the answer is late.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Maximum bytes of an answer. All routes of the Internet take less.
@@ -42,7 +42,7 @@ impl Client {
     /// One line: the server's error, or the reason why there is no answer.
     pub fn ask(&self, request: &Value) -> Result<Vec<Record>, String> {
         let at = self.path.display();
-        let said = exchange(&self.stream, request, (PATIENCE, ANSWER_MAX));
+        let said = exchange(&self.stream, request, (ANSWER_TIMEOUT, ANSWER_MAX));
         let said = said.map_err(|error| format!("control socket {at}: {error}"))?;
         match serde_json::from_slice(&said) {
             Ok(Answer::Ok(records)) => Ok(records.into_iter().map(printable_record).collect()),
@@ -160,7 +160,7 @@ mod tests {
     fn an_answer_is_read_up_to_a_bound() {
         let (here, mut there) = UnixStream::pair().unwrap();
         let flood = thread::spawn(move || while there.write_all(&[b'x'; 1 << 16]).is_ok() {});
-        let error = exchange(&here, &json!({}), (PATIENCE, 1 << 20)).unwrap_err();
+        let error = exchange(&here, &json!({}), (ANSWER_TIMEOUT, 1 << 20)).unwrap_err();
         assert!(error.to_string().contains("more than 1048576 bytes"), "{error}");
         drop(here);
         flood.join().unwrap();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   the asking thread ─► asked, StatusRequest ─► each worker, at the end of its round ─► its counts, its pool's ledger
-//!        └───── waits, for [`PATIENCE`] at most ◄──────────────────────────────────┘
+//!        └───── waits, for [`STATUS_TIMEOUT`] at most ◄──────────────────────────────────┘
 //! ```
 //! A worker's counts are exact at the end of its round, because only the worker writes them. Workers that share
 //! packets meet there for a moment ([`meeting`]). So the packets that one worker handed over equal those that
@@ -31,7 +31,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The time that workers are waited for: they sleep for at most 50 ms.
-const PATIENCE: Duration = Duration::from_millis(150);
+const STATUS_TIMEOUT: Duration = Duration::from_millis(150);
 /// The interval at which their answers are checked.
 const TICK: Duration = Duration::from_micros(100);
 /// Number of times that workers which share packets are asked to meet if one was late.
@@ -202,7 +202,7 @@ impl Cuts {
         if let Some(cut) = last.cut.as_ref().filter(|cut| cut.at.elapsed() < FRESH) {
             return Arc::clone(cut);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + STATUS_TIMEOUT;
         let stands = self.beside.as_ref().is_none_or(|beside| beside.ask(until));
         let mut met = None;
         for _ in 0..MEETINGS {
@@ -261,7 +261,7 @@ impl Cuts {
                 *known = seen.or_else(|| known.take());
             }
         }
-        let all_seen = |known: &Option<Rest>| known.as_ref().is_some_and(|(_, seen)| now - *seen < PATIENCE);
+        let all_seen = |known: &Option<Rest>| known.as_ref().is_some_and(|(_, seen)| now - *seen < STATUS_TIMEOUT);
         Cut {
             at: now,
             is_whole: at_rest && fresh.iter().all(|&fresh| fresh) && last.ledgers.iter().all(all_seen),

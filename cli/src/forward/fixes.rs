@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 /// The time that a run which ends without one of its workers waits for its changes to be undone.
-const PATIENCE: Duration = Duration::from_secs(20);
+const UNDO_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The changes that were made for a run. The broker has a copy, because it is forked after they were made.
 ///
@@ -146,7 +146,7 @@ pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, plan: &SandboxPla
         let sockets = plan.listening.iter().chain(&plan.made);
         sockets.for_each(|path| drop(fs::remove_file(path)));
     }
-    let is_late = taking_back.is_err() || is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+    let is_late = taking_back.is_err() || is_done.recv_timeout(UNDO_TIMEOUT) == Err(RecvTimeoutError::Timeout);
     if let Some(made) = (**fixes).as_ref().filter(|made| is_late && made.are_left()) {
         let journal = made.journal.path().display();
         log::say(

@@ -11,7 +11,7 @@ use std::thread;
 /// Packets sent and verified in one turn each.
 const BURST: usize = BATCH_MAX;
 /// Turns without any movement before other threads may run.
-const PATIENCE: u32 = 64;
+const IDLE_ROUNDS_MAX: u32 = 64;
 
 /// The network that every worker's mem ports are joined to.
 pub struct Network {
@@ -102,7 +102,7 @@ impl Network {
         while self.generators().any(|generator| generator.left > 0) && !phases.is_sending_to_stop() {
             let moved = self.send(ended) + self.collect();
             idle = if moved == 0 { idle + 1 } else { 0 };
-            if idle > PATIENCE {
+            if idle > IDLE_ROUNDS_MAX {
                 thread::yield_now();
             }
         }

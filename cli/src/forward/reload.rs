@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// The time that `netmem reload` waits for the thread that reloads.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The line about SIGHUP to a run without a configuration.
 const NO_CONFIG: &str = "SIGHUP: there is no configuration to read again: start netmem with --config FILE";
@@ -45,8 +45,8 @@ impl Caller {
         // No request is read after the last round.
         let over = || "the run is ending".to_owned();
         self.0.send(to).map_err(|_| over())?;
-        answer.recv_timeout(PATIENCE).unwrap_or_else(|error| match error {
-            RecvTimeoutError::Timeout => Err(format!("no answer within {PATIENCE:?}")),
+        answer.recv_timeout(RELOAD_TIMEOUT).unwrap_or_else(|error| match error {
+            RecvTimeoutError::Timeout => Err(format!("no answer within {RELOAD_TIMEOUT:?}")),
             RecvTimeoutError::Disconnected => Err(over()),
         })
     }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use std::{fs, panic, thread};
 
 /// The time in which a thread that has ended disappears from the list of threads.
-const PATIENCE: Duration = Duration::from_millis(500);
+const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// True if this process's threads are to drop the privileges that they do not need.
 static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -183,7 +183,7 @@ fn check_alone() -> Result<(), Failure> {
         if count <= 1 {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > END_TIMEOUT {
             let why = format!("the process has {count} threads, and all but this one would keep them");
             return Err(failed("give up capabilities", &why));
         }

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Rounds without a packet before other threads may run.
-const PATIENCE: u32 = 64;
+const IDLE_ROUNDS_MAX: u32 = 64;
 /// Times in packets wrap at this value.
 const WRAP: u64 = 1 << 48;
 /// The maximum age of a packet whose time is used: a day.
@@ -150,7 +150,7 @@ impl Sink {
                 return;
             }
             idle = if received > 0 { 0 } else { idle + 1 };
-            if idle > PATIENCE {
+            if idle > IDLE_ROUNDS_MAX {
                 thread::yield_now();
             }
             if idle > 0 && station.ports.iter().all(|port| port.rx_finished()) {

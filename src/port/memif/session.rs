@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long a peer may take until packets flow.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The result of one step of the conversation.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Session {
                 let message = Message::parse(&room[..len.min(room.len())])?;
                 Ok(Some((message, descriptors.into_iter().next())))
             }
-            Received::Nothing if !patient && self.began.elapsed() > PATIENCE => Err(Fault::Silent),
+            Received::Nothing if !patient && self.began.elapsed() > PEER_TIMEOUT => Err(Fault::Silent),
             Received::Nothing => Ok(None),
             Received::End => Err(Fault::Gone),
         }

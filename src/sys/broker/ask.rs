@@ -22,7 +22,7 @@ pub(super) type Number = [u8; 4];
 const ANSWER_MAX: usize = 4096;
 /// The timeout of an answer. To attach a program the broker waits for the kernel's lock of all interfaces, which may
 /// take longer: the request then fails, and its answer is discarded when it comes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The broker of this process, once it has one.
 static BROKER: OnceLock<Broker> = OnceLock::new();
@@ -154,7 +154,7 @@ pub fn is_gone() -> bool {
 
 /// Sets the broker of this process. Returns false if it had one already.
 pub(super) fn set(channel: Channel) -> bool {
-    channel.set_patience(PATIENCE).is_ok() && BROKER.set(Broker::new(channel)).is_ok()
+    channel.set_patience(ANSWER_TIMEOUT).is_ok() && BROKER.set(Broker::new(channel)).is_ok()
 }
 
 impl Broker {

@@ -18,7 +18,7 @@ const OF_THE_OTHER: [libc::c_int; 7] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT, libc::SIGUSR1, libc::SIGPIPE];
 
 /// The timeout of its end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why no broker was started.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +121,7 @@ impl Drop for BrokerProcess {
         }
         let begun = Instant::now();
         // If other code has waited for it, there is nothing to wait for. A broker that does not end is left alone.
-        while matches!(waitpid(Some(self.0), WaitOptions::NOHANG), Ok(None)) && begun.elapsed() < PATIENCE {
+        while matches!(waitpid(Some(self.0), WaitOptions::NOHANG), Ok(None)) && begun.elapsed() < END_TIMEOUT {
             thread::sleep(Duration::from_millis(1));
         }
     }

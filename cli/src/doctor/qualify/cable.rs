@@ -28,7 +28,7 @@ const FRAMES: usize = 4096;
 /// Maximum number of frames that a port may have posted for reception.
 const SHARE: usize = FRAMES / 4;
 /// Rounds without work before other threads may run.
-const PATIENCE: u32 = 64;
+const IDLE_ROUNDS_MAX: u32 = 64;
 /// Nanoseconds without a received packet after which the missing packets count as lost.
 const QUIET: u64 = 2_000_000_000;
 /// The time for frames to be freed after the ports are closed.
@@ -205,7 +205,7 @@ impl Cable {
         let expected = makes && crosses && self.directions.iter().any(|direction| direction.in_flight() > 0);
         self.meter.mark(now, come, expected);
         self.idle = if worked > 0 { 0 } else { self.idle + 1 };
-        if self.idle > PATIENCE {
+        if self.idle > IDLE_ROUNDS_MAX {
             thread::yield_now();
         }
     }

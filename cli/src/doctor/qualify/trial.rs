@@ -9,7 +9,7 @@ use netmem::system::clock::monotonic_ns;
 
 const SECOND: u64 = 1_000_000_000;
 /// The time that an interface may take to carry packets again: cards negotiate a speed for some seconds.
-const PATIENCE: u64 = 30 * SECOND;
+const LINK_TIMEOUT: u64 = 30 * SECOND;
 /// The time for which an interface is down, or a port closed, while packets go on.
 const ABSENCE: u64 = SECOND / 2;
 /// The names of the two directions in a report.
@@ -101,7 +101,7 @@ pub fn is_cabled(bench: &Bench, whole: u64) -> Result<[bool; 2], Failure> {
         Cable::open(Mode::Packet, &bench.interfaces, bench.macs, Mode::Packet.frames(false), &[64])?;
     let begun = monotonic_ns();
     cable.forward(|directions, now| {
-        now - begun > PATIENCE.min(whole) || directions.iter().all(|direction| direction.laps > 0)
+        now - begun > LINK_TIMEOUT.min(whole) || directions.iter().all(|direction| direction.laps > 0)
     });
     Ok(cable.close().directions.map(|direction| direction.laps > 0))
 }
@@ -148,7 +148,7 @@ fn again(cable: &mut Cable) -> Vec<String> {
     let before = cable.laps();
     let has_come =
         move |directions: &[Direction; 2]| [0, 1].map(|number| directions[number].laps > before[number]);
-    cable.forward(|directions, now| now - begun > PATIENCE || has_come(directions) == [true; 2]);
+    cable.forward(|directions, now| now - begun > LINK_TIMEOUT || has_come(directions) == [true; 2]);
     let missing = has_come(cable.directions());
     let line = |number: usize| format!("{}: no packet arrived in the 30 s after it", DIRECTIONS[number]);
     (0..2).filter(|&number| !missing[number]).map(line).collect()

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// The maximum time to wait at the end of the run for a file that is being written.
-const PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which it is checked meanwhile.
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -118,7 +118,7 @@ impl RecordWriter {
     }
 
     /// Waits for the file that is being written, then carries out a request that came meanwhile. Returns the lines about
-    /// both. A disk that does not answer is not waited for any longer than [`PATIENCE`] for each file.
+    /// both. A disk that does not answer is not waited for any longer than [`END_TIMEOUT`] for each file.
     pub fn finish(&mut self) -> Vec<(Level, String)> {
         let mut lines: Vec<_> = self.wait().into_iter().collect();
         // If the first file hangs, a second one would hang too.
@@ -136,8 +136,8 @@ impl RecordWriter {
             if thread.is_finished() {
                 return self.written();
             }
-            if begun.elapsed() >= PATIENCE {
-                let error = io::Error::other(format!("not within {PATIENCE:?}: the disk does not answer"));
+            if begun.elapsed() >= END_TIMEOUT {
+                let error = io::Error::other(format!("not within {END_TIMEOUT:?}: the disk does not answer"));
                 return Some(self.line(why, Err(error)));
             }
             thread::sleep(SHORT);
