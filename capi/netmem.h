@@ -1181,8 +1181,8 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
  * another user, the port lends them frames of a memory of its own, as many as `pool` has, and copies
  * between both.
- * An xdp port gets empty frames when it is opened, as many as its ring has room for; a tx-only one (an option of the
- * string) gets none and still sends.
+ * An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
+ * slots, also if the program only transmits through it.
  * Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
  * interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is down, -EPERM if the process lacks a
  * capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the

@@ -182,3 +182,16 @@ fn the_header_that_is_checked_in_is_what_the_sources_say() {
         "netmem.h is old: NETMEM_WRITE_HEADER=1 cargo test -p netmem-capi --test header"
     );
 }
+
+/// Seen: the header named one of the counters, and the program's page all of them, under the number that a program needs room for.
+#[test]
+fn the_header_lists_every_counter_of_a_port_and_their_number() {
+    let (header, counters) = (generated(), netmem::port::PortCounters::default());
+    let (_, said) = header.split_once("/* Reads the counters of a port").expect("the call");
+    let (said, _) = said.split_once("*/").expect("its comment");
+    let words: Vec<&str> = said.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let missing: Vec<&str> =
+        counters.iter().map(|(name, _)| name).filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(said.contains(&format!("There are {} in this version", counters.iter().count())), "{said}");
+}
