@@ -311,20 +311,6 @@ impl Tag {
             .is_ok()
     }
 
-    /// As [`Tag::give`], for a raw frame, whose claim is only a word of the caller's.
-    ///
-    /// # Errors
-    /// The frame and why it is no raw frame: it has a use already, as a frame, packet or shared frame, or no frame has its number.
-    #[inline]
-    pub fn give_raw(&mut self, frame: Frame) -> Result<u64, (Frame, Bad)> {
-        let number = frame.id().get();
-        match slot(number).map(|slot| slot.load(Relaxed) & HOLDER) {
-            Some(NONE) => Ok(self.give(frame)),
-            Some(_) => Err((frame, Bad::Over(Some(End::Moved)))),
-            None => Err((frame, Bad::MadeUp)),
-        }
-    }
-
     /// As [`Tag::give`], for a frame of the worker's memory. Calls `frame` only if that memory lies in one segment; otherwise returns None.
     #[inline(always)]
     pub fn give_own(&mut self, frame: impl FnOnce() -> Option<Frame>) -> Option<u64> {

@@ -10,7 +10,8 @@ use crate::lanes::End;
 use crate::misuse::{FRAME, Kind, RAW, refused};
 use crate::registry;
 use crate::sites::{self, Site};
-use crate::table;
+use crate::slots::slot;
+use crate::table::{self, Bad, HOLDER, NONE};
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::{Batch, Frame, Port, Worker};
@@ -18,6 +19,7 @@ use std::ffi::{c_char, c_int};
 use std::iter;
 use std::mem;
 use std::num::NonZeroU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The raw frame of a claim.
 fn raw(frame: Frame) -> netmem_raw {
@@ -29,6 +31,18 @@ fn stopped(frames: &[netmem_raw], n: usize, call: &str) -> c_int {
     match frames.first() {
         Some(netmem_raw { word: 0 }) if n == 0 => refused(Kind::MadeUp, call, RAW, 0, Site::UNKNOWN),
         _ => n as c_int,
+    }
+}
+
+/// Why a word names no raw frame: the frame has a use, as a frame with a handle, or no frame has its number. None if it does.
+#[inline(always)]
+fn why_not_raw(frame: &Frame) -> Option<Bad> {
+    // Relaxed: a use that another thread begins at the same time is a second use of the same claim, which only the caller
+    // can avoid.
+    match slot(frame.id().get()).map(|slot| slot.load(Relaxed) & HOLDER) {
+        Some(NONE) => None,
+        Some(_) => Some(Bad::Over(Some(table::End::Moved))),
+        None => Some(Bad::MadeUp),
     }
 }
 
@@ -272,14 +286,12 @@ pub unsafe extern "C" fn netmem_raw_into_frames_at(
         // SAFETY: the caller's promise. A word that is refused stays the caller's.
         let Some(frame) = NonZeroU64::new(word).map(|word| unsafe { Frame::from_raw(word) }) else { break };
         let traced = sites::is_on().then(|| registry::pool_of(&frame));
-        match tag.give_raw(frame) {
-            Ok(given) => place.word = given,
-            Err((frame, why)) => {
-                mem::forget(frame);
-                let errno = refused(Kind::of(why, false), CALL, RAW, word, site);
-                return if n == 0 { errno } else { n as c_int };
-            }
+        if let Some(why) = why_not_raw(&frame) {
+            mem::forget(frame);
+            let errno = refused(Kind::of(why, false), CALL, RAW, word, site);
+            return if n == 0 { errno } else { n as c_int };
         }
+        place.word = tag.give(frame);
         *held += 1;
         converted = n + 1;
         if let Some(pool) = traced {

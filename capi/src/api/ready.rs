@@ -112,10 +112,10 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
         }
         places => alloc(from, (heads_of, worker), (uses, tag), packets, places),
     };
-    if got < places.len() {
-        if let Ok(pool) = find(pools, *memory_word, from.pool, CALL, site) {
-            short_of_packets(pool, worker, CALL);
-        }
+    if got < places.len()
+        && let Ok(pool) = find(pools, *memory_word, from.pool, CALL, site)
+    {
+        short_of_packets(pool, worker, CALL);
     }
     *held += got as u64;
     note_given(&places[..got], from.pool, site);
