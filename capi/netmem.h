@@ -58,6 +58,8 @@
 #define NETMEM_ABORT 2
 /* The value of netmem_pool_config.cache for no cache. (0 selects the default.) */
 #define NETMEM_NO_CACHE UINT32_MAX
+/* The value of netmem_pool_config.headroom for no headroom. (0 selects the default.) */
+#define NETMEM_NO_HEADROOM UINT32_MAX
 
 
 /* One counter. */
@@ -75,12 +77,12 @@ typedef struct {
     uint64_t bytes;
     /* Maximum number of workers, 1 to 64. 0: 4. */
     uint32_t workers;
-    /* 1: use small pages and do not try to get huge pages. */
+    /* 1: use small pages and do not try to get huge pages. 0: try to get huge pages. */
     uint32_t small_pages;
     /* 1: allocate the memory in a file that a peer process can map (netmem_memory_fd). A memif port with
      * lend=yes needs such a memory, smaller than 4 GiB; it lends frames of the memory to its peer. The
      * caller vouches that peers write only to frames that were handed to them. Caches, size classes and
-     * heads cannot be opened in such a memory. */
+     * heads cannot be opened in such a memory. 0: private memory. */
     uint32_t in_file;
     /* Must be 0. */
     uint32_t reserved[5];
@@ -106,10 +108,21 @@ typedef struct {
     uint32_t frame_size;
     /* Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NO_CACHE: no cache. */
     uint32_t cache;
-    /* 1: clear all bytes of a frame to 0 when the frame is allocated. */
+    /* 1: clear all bytes of a frame to 0 when the frame is allocated. 0: do not. */
     uint32_t init_on_alloc;
+    /* Minimum bytes before the data of an empty or received frame, for headers (netmem_push). 0: 64.
+     * NETMEM_NO_HEADROOM: none. At most `frame_size` less `data`. */
+    uint32_t headroom;
+    /* Bytes of data that every empty frame has room for. 0: 1518 of 2048, 3584 of 4096, 7232 of 8192, 14528 of 16384,
+     * 29120 of 32768. The rest of the frame is used to begin the data of different frames at up to eight different
+     * places, which spreads them over the processor's caches: so the headroom of a default frame of 2048 bytes is 64
+     * to 512 bytes, and its tailroom 1536 to 1984. `frame_size` less `headroom`: the data of all frames begins at the
+     * same place. */
+    uint32_t data;
+    /* Maximum number of frames that netmem_pool_resize can set. 0: `frames`. */
+    uint32_t capacity;
     /* Must be 0. */
-    uint32_t reserved[8];
+    uint32_t reserved[5];
 } netmem_pool_config;
 
 /* Handle of a pool of frames. The worker that opened the pool is its owner. */
@@ -145,9 +158,9 @@ typedef struct {
 typedef struct {
     /* Name in reports. NULL: "cache". */
     const char *name;
-    /* Bytes of an object, at least 1. */
+    /* Bytes of an object, 1 to 32768. */
     uint32_t size;
-    /* Alignment of an object's address in bytes, a power of two. 0: 8. */
+    /* Alignment of an object's address in bytes, a power of two up to 32768. 0: 8. */
     uint32_t align;
     /* 1: share no slabs with other caches. 0: caches of the same memory with objects of about the same size
      * may share their slabs, which takes less memory. They then have the same counters (netmem_cache_counts). */
@@ -245,6 +258,12 @@ typedef struct {
     uint64_t word;
 } netmem_port;
 
+/* A raw frame: a frame without a generation. Calls do not check raw frames. Bits 32 to 47 are the headroom
+ * in bytes, bits 48 to 63 the length in bytes. */
+typedef struct {
+    uint64_t word;
+} netmem_raw;
+
 /* Number of frames of a pool in each state. free + cached + ready + owned + posted + queued + returning
  * equals total as long as no thread moves a frame during the count. */
 typedef struct {
@@ -281,12 +300,6 @@ typedef struct {
     /* 0 in this version. */
     uint64_t reserved[2];
 } netmem_holder;
-
-/* A raw frame: a frame without a generation. Calls do not check raw frames. Bits 32 to 47 are the headroom
- * in bytes, bits 48 to 63 the length in bytes. */
-typedef struct {
-    uint64_t word;
-} netmem_raw;
 
 /* Options of netmem_stock_open. */
 typedef struct {
@@ -351,9 +364,11 @@ extern "C" {
 const char *netmem_version(void);
 
 /* Returns one line of text about the last failed call of the calling thread, or "" if no call has failed.
- * The text is valid until the next call of this thread fails. Calls that allocate fail in this sense if they
+ * The address stays the same as long as the thread lives, and the next failed call of the thread writes another text
+ * there. A text has at most 511 bytes. Calls that allocate fail in this sense if they
  * allocate less than they were asked for, because a pool is empty (ENOBUFS) or a memory is (ENOMEM).
- * In a child of fork(2) it is the reason why calls are refused there.
+ * In a child of fork(2) it is the reason why calls are refused there, at another address. A call that is refused in a
+ * signal handler (EBUSY) leaves the text as it was.
  * If a call refused several handles, the text and the errno are those of the first of them. */
 const char *netmem_last_error(void);
 
@@ -415,8 +430,8 @@ int netmem_memory_open(const netmem_memory_config *config,
  * `config` may be NULL, which selects the defaults.
  * The bytes must be mapped, readable and writable. Nothing else may access them until netmem_memory_close
  * has returned 0. Caches, size classes and heads cannot be opened in such a memory.
- * Returns 0, -EFAULT if `base` is NULL, -EINVAL if the range or the options are not usable, or an errno of
- * netmem_memory_open. */
+ * Returns 0, -EFAULT if `base` is NULL, -EINVAL if the range or the options are not usable, -EEXIST if some of the
+ * bytes are part of another memory, or an errno of netmem_memory_open. */
 int netmem_memory_lend(void *base,
                        size_t bytes,
                        const netmem_memory_config *config,
@@ -473,6 +488,19 @@ int netmem_pool_open(netmem_worker worker,
                      const netmem_pool_config *config,
                      netmem_pool *pool);
 
+/* Returns the bytes of data that every empty frame of a pool has room for: the smallest tailroom
+ * (netmem_pool_config.data). Many frames have more (netmem_spans). */
+int netmem_pool_room(netmem_pool pool);
+
+/* Sets the maximum number of frames of a pool, 1 to netmem_pool_config.capacity, rounded up to whole pages.
+ * Fewer: pages whose frames are all free go back to the memory, where any pool, cache or page can use them. They go
+ * at once if no frame of them is allocated, posted, in a lane or in a ready pool (netmem_ready_drain), and otherwise
+ * when the last of their frames is freed. netmem_pool_resize(pool, 1) and then netmem_pool_resize(pool, n) gives back
+ * what is free now and keeps the maximum.
+ * Returns 0, or -EINVAL if `frames` is out of range. */
+int netmem_pool_resize(netmem_pool pool,
+                       uint32_t frames);
+
 /* Closes a pool and waits up to `milliseconds` until all of its frames are freed. No frame can be allocated
  * from the pool any more.
  * Returns 0 if all frames were freed, or -ETIMEDOUT if some were not; netmem_last_error says how many. After
@@ -482,7 +510,10 @@ int netmem_pool_close(netmem_pool pool,
                       uint32_t milliseconds);
 
 /* Allocates up to `n` empty frames from a pool and writes their handles to `frames`.
- * Returns the number allocated. It is less than `n` only if the pool has no more frames. */
+ * Returns the number allocated. It is less than `n` only if the pool has no more frames: netmem_last_errno is
+ * ENOBUFS if the pool has its maximum number of frames and none is free, or ENOMEM if it could have more and the
+ * memory has no more pages.
+ * An empty frame of a pool has room for netmem_pool_room bytes at least. */
 int netmem_alloc_at(netmem_worker worker,
                     netmem_pool pool,
                     netmem_frame *frames,
@@ -522,11 +553,20 @@ int netmem_len_at(netmem_worker worker, netmem_frame frame, const char *site);
 
 /* Appends `n` bytes to the data of a frame.
  * Returns the address of the first appended byte, or NULL if the handle is invalid or the tailroom is less
- * than `n`. The bytes are not cleared: write all of them. */
+ * than `n`. An empty frame has a tailroom of netmem_pool_room bytes at least (1518 of a default frame); beyond that, it
+ * is different from frame to frame, so check the result. The bytes are not cleared: write all of them. */
 void *netmem_put_at(netmem_worker worker,
                     netmem_frame frame,
                     uint32_t n,
                     const char *site);
+
+/* Appends a copy of `n` bytes at `bytes` to the data of a frame.
+ * Returns 0, or -ENOBUFS if the tailroom is less than `n`; nothing has changed then. */
+int netmem_put_data_at(netmem_worker worker,
+                       netmem_frame frame,
+                       const void *bytes,
+                       uint32_t n,
+                       const char *site);
 
 /* Prepends `n` bytes to the data of a frame, for a header.
  * Returns the new address of the data, or NULL if the handle is invalid or the headroom is less than `n`. */
@@ -557,7 +597,9 @@ int netmem_detach_at(netmem_worker worker,
                      const char *site);
 
 /* Attaches `n` detached frames to the worker. Replaces each handle in `frames` by the handle to use from now
- * on. If several workers try to attach the same frame, one of them gets it.
+ * on. If several workers try to attach the same frame, one of them gets it. The worker may be of another memory: the
+ * frame stays part of its own memory and pool, and goes back there when it is freed. A port whose device reaches only the
+ * memory of its worker (xdp, memif with lend=yes) does not take such a frame (netmem_port_take_unsendable).
  * Returns as netmem_detach does. */
 int netmem_attach_at(netmem_worker worker,
                      netmem_frame *frames,
@@ -622,9 +664,12 @@ int netmem_lane_fd(netmem_worker worker,
 int netmem_lane_close(netmem_worker worker,
                       netmem_lane lane);
 
-/* Reads the counters of a lane. Writes at most `room` counters to `counts`.
+/* Reads the counters of a lane. Writes at most `room` counters to `counts`. Read them before the second end is closed:
+ * then the lane is gone, and the call returns -ESTALE.
  * Returns the number of counters, which may be larger than `room`. */
-int netmem_lane_counts(netmem_lane lane, netmem_count *counts, size_t room);
+int netmem_lane_counts(netmem_lane lane,
+                       netmem_count *counts,
+                       size_t room);
 
 /* Opens a cache of objects of one size. All workers of the memory can use it.
  * Returns 0, -EFAULT if `config` is NULL, -EINVAL if the options are not usable or the memory is lent
@@ -644,6 +689,15 @@ int netmem_sizes_open(netmem_worker worker, const char *name, netmem_sizes *size
  * Returns 0, or -EBUSY if bytes of it are still allocated. */
 int netmem_sizes_close(netmem_sizes sizes);
 
+/* Gives the free objects that workers keep back to the cache, and slabs without objects to the memory. Call it when
+ * the memory runs out, or after a time of high load.
+ * Returns 0. */
+int netmem_cache_shrink(netmem_cache cache);
+
+/* Does for size classes what netmem_cache_shrink does for a cache.
+ * Returns 0. */
+int netmem_sizes_shrink(netmem_sizes sizes);
+
 /* Reads the counters of a cache, under the names that `netmem stat` shows. Writes at most `room` counters to
  * `counts`. Caches that share slabs have the same counters: those of all of them (netmem_cache_config.no_merge).
  * Returns the number of counters, which may be larger than `room`. */
@@ -661,6 +715,7 @@ int netmem_object_alloc_at(netmem_worker worker,
                            const char *site);
 
 /* Allocates `bytes` bytes from size classes and writes the handle to `object`. The bytes are not cleared.
+ * 0 bytes give an object with an address of its own, as malloc may do, of at least 1 byte (netmem_object_size).
  * Returns 0, or -ENOMEM if there is no memory or `bytes` is more than 4 MiB. */
 int netmem_sizes_alloc_at(netmem_worker worker,
                           netmem_sizes sizes,
@@ -751,6 +806,10 @@ int netmem_heads_open(netmem_worker worker,
  * these heads is open. */
 int netmem_heads_close(netmem_heads heads);
 
+/* Gives the free heads that workers keep, and empty slabs of heads, back to the memory.
+ * Returns 0. */
+int netmem_heads_shrink(netmem_heads heads);
+
 /* Ends a poll round. Heads that this worker freed and another worker had taken go back to that worker now,
  * without waiting for a full batch.
  * Returns 0. */
@@ -764,7 +823,7 @@ int netmem_heads_counts(netmem_heads heads, netmem_count *counts, size_t room);
 /* Allocates up to `n` empty packets, each a frame of `pool` with a head of `heads`, and writes their handles
  * to `packets`.
  * Returns the number allocated. It is less than `n` only if the pool has no more frames or there is no
- * memory for heads. */
+ * memory for heads: netmem_last_errno is ENOBUFS or ENOMEM, as for netmem_alloc. */
 int netmem_packet_alloc_at(netmem_worker worker,
                            netmem_heads heads,
                            netmem_pool pool,
@@ -838,10 +897,12 @@ int netmem_packet_parts_at(netmem_worker worker,
                            size_t room,
                            const char *site);
 
-/* Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts. Writes one netmem_part for each
- * packet to `parts`, with the headroom in front of it and, if it is the whole packet, the tailroom behind it. Sets `data` to NULL for an invalid
- * handle, and of all parts if the worker or `packets` is refused.
- * Returns the number of packets that have more parts (netmem_packet_parts describes those), or the negative errno of the first invalid handle. */
+/* Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts.
+ * Writes one netmem_part for each packet to `parts`, with the headroom in front of it and, if it is the whole
+ * packet, the tailroom behind it. Sets `data` to NULL for an invalid handle, and of all parts if the worker or
+ * `packets` is refused.
+ * Returns the number of packets that have more parts (netmem_packet_parts describes those), or the negative
+ * errno of the first invalid handle. */
 int netmem_packet_first_parts_at(netmem_worker worker,
                                  const netmem_packet *packets,
                                  uint32_t n,
@@ -857,7 +918,20 @@ void *netmem_packet_write_at(netmem_worker worker,
                              netmem_packet packet,
                              const char *site);
 
-/* Copies the first bytes of a packet, from all its parts, to `to`: at most `room` bytes.
+/* Returns the address of `n` bytes of a packet, from byte `offset` on, for reading. If they lie in one part, this is
+ * their place in the packet, and nothing is copied. Otherwise the call copies them to `buffer`, which has room for `n`
+ * bytes, and returns `buffer`. `buffer` may be NULL for a packet that has one part.
+ * Returns NULL if the handle is invalid, the packet ends before `offset + n` (ENOBUFS), or the bytes lie in several parts
+ * and `buffer` is NULL (EFAULT). */
+const void *netmem_packet_read_at(netmem_worker worker,
+                                  netmem_packet packet,
+                                  uint32_t offset,
+                                  uint32_t n,
+                                  void *buffer,
+                                  const char *site);
+
+/* Copies the first bytes of a packet, from all its parts, to `to`: at most `room` bytes. netmem_packet_read reads bytes
+ * from any offset.
  * Returns the number of bytes copied. */
 int netmem_packet_copy_at(netmem_worker worker,
                           netmem_packet packet,
@@ -1101,14 +1175,18 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
  * with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL,
  * which selects the defaults.
- * The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
- * frames: call netmem_port_refill.
+ * The port belongs to the calling worker until netmem_port_close. A port receives only into frames that it was given:
+ * call netmem_port_refill in each round.
  * "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
  * `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
  * another user, the port lends them frames of a memory of its own, as many as `pool` has, and copies
  * between both.
- * Returns 0, -EINVAL if `text`, the options or the memory are not usable, or -EIO if the device cannot be
- * opened. */
+ * An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
+ * slots, also if the program only transmits through it.
+ * Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
+ * interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is down, -EPERM if the process lacks a
+ * capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the
+ * memory that may be locked is too small, or -EIO if the device cannot be opened for another reason. */
 int netmem_port_open(netmem_worker worker,
                      netmem_pool pool,
                      const char *text,
@@ -1128,7 +1206,10 @@ int netmem_port_rx_at(netmem_worker worker,
  * with the caller: the call moves them to the end of `frames`, in order, so that they begin at the index
  * that the call returns.
  * The call works in groups of 64 frames and stops before a group that contains an invalid handle. If that is
- * the first group, returns the negative errno of the handle. */
+ * the first group, returns the negative errno of the handle.
+ * A port takes no frame while it is down (netmem_port_state) or full (netmem_port_complete makes room), and never one
+ * that it cannot carry: a program that offers such a frame again and again never ends. netmem_port_take_unsendable
+ * finds these frames. A frame that was taken can still be lost: see tx_lost of netmem_port_counts. */
 int netmem_port_tx_at(netmem_worker worker,
                       netmem_port port,
                       netmem_frame *frames,
@@ -1178,9 +1259,25 @@ int netmem_port_disarm(netmem_worker worker, netmem_port port);
 int netmem_port_fd(netmem_worker worker,
                    netmem_port port);
 
-/* Returns 0 if the port carries frames. Returns -ENETDOWN if it does not; netmem_last_error gives the
- * reason. The result is the state at the last netmem_port_kick. */
+/* Looks at the device now, which takes some system calls: do not call it for each packet.
+ * Returns 0 if the port carries frames. Returns -ENETDOWN if it does not; netmem_last_error gives the
+ * reason, and netmem_port_is_failed says whether the port can come up again.
+ * Between netmem_port_arm and netmem_port_disarm, the result is the state at netmem_port_arm. */
 int netmem_port_state(netmem_worker worker, netmem_port port);
+
+/* Returns 1 if the port is down for good: close it, and open it again. Returns 0 otherwise, also for a port that is
+ * down until its link, peer or interface comes back. It looks at the device as netmem_port_state does. */
+int netmem_port_is_failed(netmem_worker worker,
+                          netmem_port port);
+
+/* Returns the number of frames that were posted for transmission and that netmem_port_complete has not claimed yet. */
+int netmem_port_tx_posted(netmem_worker worker,
+                          netmem_port port);
+
+/* Returns the number of completed frames whose copies a memif peer has not read yet. They are lost if the port is
+ * closed now. It is 0 for other ports, which have sent the frames that they complete, and for lent frames. */
+int netmem_port_tx_unread(netmem_worker worker,
+                          netmem_port port);
 
 /* Returns 1 if the port will receive nothing more, because it reads a file and has reached its end. Returns
  * 0 otherwise. The result is the state at the last netmem_port_kick. */
@@ -1194,13 +1291,64 @@ int netmem_port_name(netmem_worker worker,
                      const char **name);
 
 /* Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
- * counters to `counts`.
+ * counters to `counts`. There are 25 in this version: room for 64 is enough until 1.0.
+ * Frames received:
+ *   rx, rx_bytes   received, and their bytes
+ *   filled         empty frames posted for reception
+ *   rx_no_frame    dropped: no empty frame was posted (netmem_port_refill)
+ *   rx_ring_full   dropped: the program did not receive fast enough
+ *   rx_too_long    dropped: longer than the posted frames, or than 64 KiB
+ *   rx_dropped     dropped for another cause, or not received before the port was closed
+ *   rx_kernel      left to the kernel, which has them
+ *   rx_snapped     truncated when they were recorded (pcap)
+ *   csum_completed received with a checksum that the sender had left open, which the port completed
+ *   gso_cut, gso_kept                    packets that stand for many: cut into frames, or kept
+ *   cut_without_size, udp_without_size   of these: cut to an MTU; dropped
+ * Frames transmitted:
+ *   tx, tx_bytes   taken for transmission, and their bytes
+ *   completed      sent or given up, and claimed by netmem_port_complete
+ *   tx_lost        of the completed frames: not sent, such as those of a capture on a full disk
+ *   tx_stranded    taken and never completed: the device had them when its interface went
+ *   tx_invalid     frames that the port can never carry, one for each offer, and taken frames that the device refused
+ *   tx_too_long    as tx_invalid, for frames that lie in more pieces than the device takes
+ *   wrong_memory   as tx_invalid, for frames of a memory that the device cannot reach
+ * Others: bad_descriptor (each takes the port down), kicks (system calls that woke the device), copied (frames copied
+ * between the device's memory and frames).
+ * Of the completed frames, tx_lost and tx_invalid were not sent, if the program takes frames that the port can never
+ * carry out before netmem_port_tx (netmem_port_take_unsendable). Otherwise tx_invalid also counts frames that were not
+ * taken.
  * Returns the number of counters, which may be larger than `room`. */
-int netmem_port_counts(netmem_worker worker, netmem_port port, netmem_count *counts, size_t room);
+int netmem_port_counts(netmem_worker worker,
+                       netmem_port port,
+                       netmem_count *counts,
+                       size_t room);
 
-/* Closes a port. Its frames are freed, except for frames that the device still uses.
+/* Closes a port. Its frames are freed, except for frames that the device still uses: an AF_XDP device in zero-copy mode
+ * that does not give up its ring, or one whose interface went. They stay `posted` in netmem_pool_ledger, and
+ * netmem_pool_close then returns -ETIMEDOUT. Frames that were received and not yet passed to the program are freed, and
+ * counted nowhere.
  * Returns 0. */
-int netmem_port_close(netmem_worker worker, netmem_port port);
+int netmem_port_close(netmem_worker worker,
+                      netmem_port port);
+
+/* Finds the frames that the port can never carry: those of another memory than the device can reach, those that lie in
+ * more pieces than it takes, and those shorter than an Ethernet header or with work left that it cannot do. Call it for
+ * the frames that netmem_port_tx did not take, or before netmem_port_tx. The call moves them to the end of `frames`; all
+ * frames stay with the caller, and both kinds stay in order.
+ * Returns the number found: `frames + n - found` is the first. Free these frames, and send the others again later.
+ * If a handle is invalid, returns its negative errno and finds nothing. */
+int netmem_port_take_unsendable_at(netmem_worker worker,
+                                   netmem_port port,
+                                   netmem_frame *frames,
+                                   uint32_t n,
+                                   const char *site);
+
+/* Does for raw frames what netmem_port_take_unsendable does for frames.
+ * Returns the number found, or -EBADF if one of the words is 0. */
+int netmem_port_take_unsendable_raw(netmem_worker worker,
+                                    netmem_port port,
+                                    netmem_raw *frames,
+                                    uint32_t n);
 
 /* Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
  * `packets`.
@@ -1225,6 +1373,16 @@ int netmem_port_tx_packets_at(netmem_worker worker,
                               netmem_packet *packets,
                               uint32_t n,
                               const char *site);
+
+/* Does for packets what netmem_port_take_unsendable does for frames. Each packet must be one unshared frame, as for
+ * netmem_port_tx_packets: otherwise returns -EBUSY.
+ * Returns the number found. If a handle is invalid, or a packet is not one unshared frame, returns the negative errno;
+ * packets in front of it may have changed places. */
+int netmem_port_take_unsendable_packets_at(netmem_worker worker,
+                                           netmem_port port,
+                                           netmem_packet *packets,
+                                           uint32_t n,
+                                           const char *site);
 
 /* Sends up to `n` packets with all their parts through a lane, from the front of the array. Only the lane's
  * sender may call it.
@@ -1304,6 +1462,15 @@ int netmem_raw_pool_free(netmem_worker worker,
 /* Returns the address of the data of a raw frame, or NULL if the word is 0. */
 void *netmem_raw_data(netmem_raw frame);
 
+/* Returns the number of bytes of data of a raw frame, or 0 if the word is 0. */
+int netmem_raw_len(netmem_raw frame);
+
+/* Returns the free bytes before the data of a raw frame, or 0 if the word is 0. */
+int netmem_raw_headroom(netmem_raw frame);
+
+/* Returns the free bytes after the data of a raw frame, or 0 if the word is 0. */
+int netmem_raw_tailroom(netmem_raw frame);
+
 /* Appends `n` bytes to the data of a raw frame. This changes the word of the frame.
  * Returns the address of the first appended byte, or NULL if the tailroom is less than `n`. The bytes are not
  * cleared: write all of them. */
@@ -1376,8 +1543,10 @@ int netmem_raw_from_frames_at(netmem_worker worker,
 
 /* Converts `n` raw frames to frames of this worker, from the front of the array, without a copy. Writes their
  * handles to `frames`, which must be another array. Stops before a word of 0. The words are raw frames no
- * longer: use the handles.
- * Returns the number converted, or -EBADF if the first word is 0. */
+ * longer: use the handles. The call stops at a word that was converted before, and whose frame is not raw again yet
+ * (used_after_move).
+ * Returns the number converted, or the negative errno if the first word is refused: -EBADF for 0, -ESTALE for a word
+ * that was converted before. */
 int netmem_raw_into_frames_at(netmem_worker worker,
                               const netmem_raw *raw,
                               netmem_frame *frames,
@@ -1464,6 +1633,7 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_data(...) netmem_data_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_len(...) netmem_len_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_put(...) netmem_put_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_put_data(...) netmem_put_data_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_push(...) netmem_push_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_pull(...) netmem_pull_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_trim(...) netmem_trim_at(__VA_ARGS__, NETMEM_SITE)
@@ -1497,6 +1667,7 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_packet_first_parts(...) netmem_packet_first_parts_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_data(...) netmem_packet_data_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_write(...) netmem_packet_write_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_read(...) netmem_packet_read_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_copy(...) netmem_packet_copy_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_put(...) netmem_packet_put_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_push(...) netmem_packet_push_at(__VA_ARGS__, NETMEM_SITE)
@@ -1528,8 +1699,10 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_port_rx(...) netmem_port_rx_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_tx(...) netmem_port_tx_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_fill(...) netmem_port_fill_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_port_take_unsendable(...) netmem_port_take_unsendable_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_rx_packets(...) netmem_port_rx_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_tx_packets(...) netmem_port_tx_packets_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_port_take_unsendable_packets(...) netmem_port_take_unsendable_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_lane_send_packets(...) netmem_lane_send_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_lane_receive_packets(...) netmem_lane_receive_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_raw_from_frames(...) netmem_raw_from_frames_at(__VA_ARGS__, NETMEM_SITE)

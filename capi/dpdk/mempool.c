@@ -135,7 +135,7 @@ static void say(const struct known *pool, const char *when)
     int n = cached.is_known ? netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS) : 0;
     for (int i = 0; i < n && i < HOLDERS; i++)
         report("netmem: mempool %s: %" PRIu64 " objects are out that were taken at %s", pool->name, holders[i].objects,
-               or_unknown(holders[i].place));
+               or_unknown(holders[i].site));
     free(cached.objects);
 }
 
@@ -363,7 +363,7 @@ static void add_holders(struct rte_tel_data *answer, const struct known *pool)
         snprintf(name, sizeof name, "%s_%d", pool->name, i);
         rte_tel_data_start_dict(one);
         rte_tel_data_add_dict_string(one, "name", pool->name);
-        rte_tel_data_add_dict_string(one, "place", or_unknown(holders[i].place));
+        rte_tel_data_add_dict_string(one, "place", or_unknown(holders[i].site));
         add_number(one, "objects", holders[i].objects);
         add_part(answer, name, one);
     }

@@ -44,49 +44,67 @@ static int end_round(struct output *to, int taken)
     MUST(netmem_port_kick(to->worker, to->port));
     to->taken += taken, to->completed += completed;
     to->idle = taken + completed > 0 ? 0 : to->idle + 1;
-    if (to->idle > 0)
-        poll(NULL, 0, 1);
+    if (to->idle == 0)
+        return 1;
+    poll(NULL, 0, 1);
+    /* The call looks at the interface or the peer: only while nothing moves. */
     return netmem_port_state(to->worker, to->port) == 0 && to->idle < IDLE_MAX;
 }
 
-/* Sends a burst: repeats the call for the frames that the port had no room for. A port that is down takes none, and there are frames that a
- * port never takes, such as those that are too long for it. They are freed and counted. */
+/* Frees frames that are not sent, and counts them. */
+static void give_up(struct output *to, const netmem_frame *frames, int n)
+{
+    MUST(netmem_free(to->worker, frames, (uint32_t)n));
+    to->freed += n;
+}
+
+/* Sends a burst: repeats the call for the frames that the port had no room for. Those that the port can never carry are taken out first: it
+ * would be offered them for ever, and would count each offer. A port that is down takes none. */
 static void send_all(struct output *to, netmem_frame *frames, int n)
 {
-    int goes_on = 1;
+    int goes_on = 1, bad = netmem_port_take_unsendable(to->worker, to->port, frames, (uint32_t)n);
+    MUST(bad);
+    n -= bad;
+    give_up(to, frames + n, bad);
     while (n > 0 && goes_on) {
         int taken = netmem_port_tx(to->worker, to->port, frames, (uint32_t)n);
         MUST(taken);
         frames += taken, n -= taken;
         goes_on = end_round(to, taken);
     }
-    MUST(netmem_free(to->worker, frames, (uint32_t)n));
-    to->freed += n;
+    give_up(to, frames, n);
 }
 
-/* Returns the frames that the port took and could not write or send: those of a capture on a full disk. */
-static long lost(struct output *to)
+/* Returns the sum of these counters of a port. The last name is NULL. */
+static long sum(netmem_worker worker, netmem_port port, const char *const *names)
 {
     netmem_count counts[64];
-    int n = netmem_port_counts(to->worker, to->port, counts, 64);
+    long sum = 0;
+    int n = netmem_port_counts(worker, port, counts, 64);
     MUST(n);
-    for (int i = 0; i < n && i < 64; i++)
-        if (strcmp(counts[i].name, "tx_lost") == 0)
-            return (long)counts[i].value;
-    return 0;
+    for (; *names != NULL; names++)
+        for (int i = 0; i < n && i < 64; i++)
+            if (strcmp(counts[i].name, *names) == 0)
+                sum += (long)counts[i].value;
+    return sum;
 }
 
-/* Waits until the device has sent all frames, and prints what became of them. A memif peer may not have read the last ones yet. */
+/* Waits until the device has sent all frames and a memif peer has read its copies, and prints what became of them. */
 static void report(struct output *to)
 {
-    while (to->completed < to->taken && end_round(to, 0))
+    /* Of the completed frames, those that were not written, as on a full disk, or that the device refused. The second counter has no
+     * other frames here, because the port was not offered those that it can never carry. */
+    static const char *const LOST[] = {"tx_lost", "tx_invalid", NULL};
+    while ((to->completed < to->taken || netmem_port_tx_unread(to->worker, to->port) > 0) && end_round(to, 0))
         ;
-    long sent = to->completed - lost(to);
+    int unread = netmem_port_tx_unread(to->worker, to->port);
+    MUST(unread);
+    long sent = to->completed - sum(to->worker, to->port, LOST) - unread;
     not_sent = to->taken + to->freed - sent;
     printf("%ld handed over and sent\n", sent);
     if (not_sent > 0)
         warnx("%ld not sent: %s", not_sent,
-              netmem_port_state(to->worker, to->port) < 0 ? netmem_last_error() : "the port has no room for them, or can never carry them");
+              netmem_port_state(to->worker, to->port) < 0 ? netmem_last_error() : "the port or its peer has no room for them, refused them, or can never carry them");
 }
 
 /* The second thread. Sleeps while nothing arrives. Ends when the sender has closed its end and the lane is empty. */
@@ -157,6 +175,10 @@ int main(int argc, char **argv)
     int is_down = netmem_port_state(worker, port) < 0;
     if (is_down)
         warnx("%s", netmem_last_error());
+    static const char *const DROPPED[] = {"rx_no_frame", "rx_ring_full", "rx_too_long", "rx_dropped", "udp_without_size", NULL};
+    long dropped = sum(worker, port, DROPPED);
+    if (dropped > 0)
+        warnx("%ld not received: they are longer than a frame, or came faster than this program took them", dropped);
     MUST(netmem_port_close(worker, port));
     MUST(netmem_pool_close(pool, 1000));
     MUST(netmem_worker_close(worker));

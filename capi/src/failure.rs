@@ -1,10 +1,11 @@
 //! The result of a call: a number, or a negative errno with a line of text that the thread keeps.
 
-use crate::errno::{ECHILD, EFAULT, EINVAL, ESTALE};
+use crate::errno::{ECHILD, EFAULT, EINVAL, ENOBUFS, ESTALE};
 use crate::process;
-use std::borrow::Cow;
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
+use netmem::pool::NoRoom;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char};
+use std::fmt::{self, Write};
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -43,13 +44,17 @@ impl Failure {
         Failure::new(EFAULT, format!("{what} is NULL"))
     }
 
+    /// Makes the failure of a call for which a frame or packet has less room or data than it needs.
+    #[cold]
+    pub fn no_room(call: &str, NoRoom { wanted, room }: NoRoom) -> Failure {
+        let bytes = if wanted == 1 { "byte" } else { "bytes" };
+        Failure::new(ENOBUFS, format!("{call}: {wanted} {bytes} wanted where there are {room}"))
+    }
+
     /// Stores the text for this thread. Returns the negative errno for the call.
     #[cold]
     pub fn record(self) -> i32 {
-        let text: Vec<u8> = self.text.into_bytes().into_iter().filter(|&byte| byte != 0).collect();
-        let text = CString::new(text).unwrap_or_default().into();
-        // A thread that is ending stores no text.
-        let _ = LAST.try_with(|last| last.replace(Last { errno: self.errno, text }));
+        store(self.errno, format_args!("{}", self.text));
         -self.errno
     }
 }
@@ -57,9 +62,13 @@ impl Failure {
 /// Stores why a call allocated less than it was asked for, which is not a failure. It takes no memory.
 #[cold]
 #[inline(never)]
-pub fn short(errno: i32, text: &'static CStr) {
-    // As in `Failure::record`.
-    let _ = LAST.try_with(|last| last.replace(Last { errno, text: text.into() }));
+pub fn short(errno: i32, text: fmt::Arguments) {
+    store(errno, text);
+}
+
+/// A number of things: "1 worker", "2 workers".
+pub fn several(n: usize, one: &str, more: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { more })
 }
 
 /// Runs one of several steps. `first` is the negative errno of the steps before, or 0. Returns `first` if it
@@ -72,35 +81,71 @@ pub fn first_of(first: i32, next: impl FnOnce() -> i32) -> i32 {
 #[cold]
 #[inline(never)]
 fn after(first: i32, next: impl FnOnce() -> i32) -> i32 {
-    let kept = LAST.try_with(|last| last.replace(Last::NONE));
+    // A thread that is ending has its place too: nothing in it is dropped.
+    let kept = LAST.with(|last| (last.errno.get(), last.text.each_ref().map(Cell::get)));
     next();
-    // As in `Failure::record`.
-    let _ = kept.and_then(|kept| LAST.try_with(|last| last.replace(kept)));
+    LAST.with(|last| {
+        last.errno.set(kept.0);
+        last.text.iter().zip(kept.1).for_each(|(to, byte)| to.set(byte));
+    });
     first
 }
 
-/// The last failure of a thread.
+/// Bytes of the text that a thread keeps, with the 0 at its end.
+const KEPT: usize = 512;
+
+/// The last failure of a thread. It stays in one place as long as the thread lives, and the last byte of its text is
+/// always 0: a program that reads an older text reads the newest one, and never beyond it.
 struct Last {
     /// The errno, positive; 0 if no call has failed.
-    errno: i32,
-    text: Cow<'static, CStr>,
-}
-
-impl Last {
-    const NONE: Last = Last { errno: 0, text: Cow::Borrowed(c"") };
+    errno: Cell<i32>,
+    text: [Cell<u8>; KEPT],
 }
 
 thread_local! {
-    static LAST: RefCell<Last> = const { RefCell::new(Last::NONE) };
+    static LAST: Last = const { Last { errno: Cell::new(0), text: [const { Cell::new(0) }; KEPT] } };
 }
 
-/// Returns the text of the last failure of this thread, or that about the child in a child. It is valid until the next
-/// failure.
+/// Writes text to the place of a thread, as much as there is room for, without a 0 within.
+struct Place<'a> {
+    to: &'a [Cell<u8>; KEPT],
+    len: usize,
+}
+
+impl Write for Place<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for char in text.chars().filter(|&char| char != '\0') {
+            // A character that does not fit is left out whole, and everything behind it.
+            if self.len + char.len_utf8() >= KEPT {
+                return Err(fmt::Error);
+            }
+            let mut bytes = [0; 4];
+            for byte in char.encode_utf8(&mut bytes).bytes() {
+                self.to[self.len].set(byte);
+                self.len += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn store(errno: i32, text: fmt::Arguments) {
+    LAST.with(|last| {
+        last.errno.set(errno);
+        let mut place = Place { to: &last.text, len: 0 };
+        // An error: the text is cut.
+        let _ = place.write_fmt(text);
+        last.text[place.len].set(0);
+    });
+}
+
+/// Returns the text of the last failure of this thread, or that about the child in a child. The address is valid as long
+/// as the thread lives.
 pub fn last() -> *const c_char {
     if process::is_child() {
         return CHILD_TEXT.as_ptr();
     }
-    LAST.try_with(|last| last.borrow().text.as_ptr()).unwrap_or(c"".as_ptr())
+    LAST.with(|last| last.text.as_ptr().cast())
 }
 
 /// Returns the errno of the last failure of this thread, positive; 0 if no call has failed. In a child, that of its
@@ -109,7 +154,7 @@ pub fn last_errno() -> i32 {
     if process::is_child() {
         return ECHILD;
     }
-    LAST.try_with(|last| last.borrow().errno).unwrap_or(0)
+    LAST.with(|last| last.errno.get())
 }
 
 /// The message for a child of fork(2).
@@ -122,4 +167,40 @@ const CHILD_TEXT: &CStr = c"this process is a child of the one that opened netme
 /// Returns the text of a C string that is UTF-8.
 pub fn text<'a>(what: &str, text: &'a CStr) -> Result<&'a str, Failure> {
     text.to_str().map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> String {
+        // As C reads it.
+        let bytes = LAST.with(|last| last.text.each_ref().map(Cell::get));
+        CStr::from_bytes_until_nul(&bytes).unwrap().to_str().unwrap().to_owned()
+    }
+
+    /// Seen: `printf("%d %s", netmem_worker_open(...), netmem_last_error())` read freed memory.
+    #[test]
+    fn the_text_of_a_failure_stays_at_one_address() {
+        let before = last();
+        Failure::invalid("the first").record();
+        assert_eq!((last(), kept().as_str()), (before, "the first"));
+        short(ENOBUFS, format_args!("a {}", "second"));
+        assert_eq!((last(), kept().as_str(), last_errno()), (before, "a second", ENOBUFS));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_two_characters_and_a_text_has_no_0_within() {
+        Failure::invalid("\u{e9}".repeat(KEPT)).record();
+        assert_eq!(kept(), "\u{e9}".repeat((KEPT - 1) / 2));
+        Failure::invalid("one\0two").record();
+        assert_eq!(kept(), "onetwo");
+    }
+
+    #[test]
+    fn the_first_failure_of_several_steps_stays() {
+        let first = Failure::invalid("the first").record();
+        assert_eq!(first_of(first, || Failure::null("later").record()), -EINVAL);
+        assert_eq!((kept().as_str(), last_errno()), ("the first", EINVAL));
+    }
 }

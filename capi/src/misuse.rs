@@ -111,7 +111,7 @@ impl From<Out> for Kind {
     fn from(out: Out) -> Kind {
         match out {
             Out::Closed => Kind::Closed,
-            Out::OtherThread => Kind::WrongThread,
+            Out::OtherThread | Out::NoThread => Kind::WrongThread,
             Out::Busy => Kind::Reentered,
             Out::Child => Kind::Child,
         }
@@ -171,6 +171,13 @@ pub fn refused_in_child(call: &str) -> i32 {
     refused_simply(Kind::Child, call)
 }
 
+/// As [`refused`], for a call that cannot enter its worker.
+#[cold]
+pub fn refused_worker(out: Out, call: &str, word: u64, site: Site) -> i32 {
+    let what = if matches!(out, Out::NoThread) { LEFT } else { "worker" };
+    refused(Kind::from(out), call, what, word, site)
+}
+
 /// As [`refused`], for an object of a stock. The stock knows where the object was given back before.
 #[cold]
 #[inline(never)]
@@ -202,6 +209,9 @@ fn why(kind: Kind, what: &str) -> &'static str {
         }
         (Kind::WrongWorker, SHARED) => {
             passed_on!("netmem_shared_")
+        }
+        (Kind::WrongThread, LEFT) => {
+            "no thread has it: call netmem_worker_enter on the thread that is to use it"
         }
         _ => KINDS[kind as usize].2,
     }
@@ -238,6 +248,8 @@ fn history(what: &str, word: u64) -> String {
     said("last given out", sites.given()) + &said("last given back", sites.ended())
 }
 
+/// A worker that its thread has left, in reports.
+const LEFT: &str = "left worker";
 /// The kind of a frame's handle, in reports.
 pub const FRAME: &str = "frame";
 /// The kind of a raw frame's word, in reports.

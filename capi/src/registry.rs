@@ -10,6 +10,7 @@ use netmem::slab::{RawCache, SizeClasses};
 use netmem::{Frame, HeadCache, Memory, Pool};
 use netmem_ports::{OpenConfig, PortOpener};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -121,6 +122,14 @@ pub fn with_memory<R>(word: u64, with: impl FnOnce(&mut OpenMemory) -> R) -> Res
     let mut memories = memories();
     let found = memories.get_mut(word::place(word)).and_then(Option::as_mut).filter(|open| open.word == word);
     found.map(with).ok_or_else(|| Failure::closed("memory", word))
+}
+
+/// Whether some of these bytes are part of a memory that is open, or of which parts are still in use.
+pub fn has_bytes(bytes: Range<usize>) -> bool {
+    memories().iter().flatten().filter_map(|open| open.region.upgrade()).any(|region| {
+        let base = region.base().addr();
+        base < bytes.end && bytes.start < base + region.len()
+    })
 }
 
 /// Removes a memory.

@@ -111,6 +111,8 @@ pub struct OpenPort {
     pub pool: u64,
     /// Frames that the device returned beyond the number that the call asked for.
     pub received: Batch,
+    /// Whether the thread may sleep on the port's descriptor.
+    pub is_armed: bool,
     pub name: CString,
 }
 
@@ -152,8 +154,10 @@ impl Drop for Inside {
 pub enum Out {
     /// The handle is not that of a worker, or the worker was closed.
     Closed,
-    /// The worker belongs to another thread, or to no thread.
+    /// The worker belongs to another thread.
     OtherThread,
+    /// The worker belongs to no thread: its thread has left it, or has ended.
+    NoThread,
     /// Another call of this worker is running.
     Busy,
     /// This process is a child of the worker's process.
@@ -200,6 +204,7 @@ pub fn why_out(word: u64) -> Out {
     match found(word) {
         None => Out::Closed,
         Some(entry) if is_interrupted(entry) => Out::Busy,
+        Some(entry) if entry.thread.load(Relaxed) == NOBODY => Out::NoThread,
         Some(_) => Out::OtherThread,
     }
 }

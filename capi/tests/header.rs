@@ -61,6 +61,8 @@ const CONSTANTS: &str = "\
 #define NETMEM_ABORT 2
 /* The value of netmem_pool_config.cache for no cache. (0 selects the default.) */
 #define NETMEM_NO_CACHE UINT32_MAX
+/* The value of netmem_pool_config.headroom for no headroom. (0 selects the default.) */
+#define NETMEM_NO_HEADROOM UINT32_MAX
 ";
 
 const SITE: &str = "\
@@ -113,6 +115,8 @@ fn generated() -> String {
         "reclaim",
         "port_open",
         "port",
+        "port_state",
+        "unsendable",
         "packet_port",
         "packet_lane",
         "report",
@@ -137,8 +141,12 @@ fn finished(made: &str) -> String {
             lines.push(line.trim_end().to_owned());
             continue;
         };
-        let within = rest.by_ref().map(str::trim).take_while(|line| *line != "*/");
-        let said: Vec<&str> = within.collect();
+        // Behind the margin each line has a space of its own, and then the text, which may be indented.
+        let within = rest.by_ref().take_while(|line| line.trim() != "*/");
+        let text = |line: &'_ str| line.strip_prefix(margin).unwrap_or(line).to_owned();
+        let within: Vec<String> = within.map(text).collect();
+        let said: Vec<&str> =
+            within.iter().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect();
         let said = said.iter().take_while(|line| **line != "# Safety").filter(|line| !line.is_empty());
         let said: Vec<&str> = said.copied().collect();
         lines.push(format!("{margin}/* {} */", said.join(&format!("\n{margin} * "))));
@@ -173,4 +181,17 @@ fn the_header_that_is_checked_in_is_what_the_sources_say() {
         checked_in == now,
         "netmem.h is old: NETMEM_WRITE_HEADER=1 cargo test -p netmem-capi --test header"
     );
+}
+
+/// Seen: the header named one of the counters, and the program's page all of them, under the number that a program needs room for.
+#[test]
+fn the_header_lists_every_counter_of_a_port_and_their_number() {
+    let (header, counters) = (generated(), netmem::port::PortCounters::default());
+    let (_, said) = header.split_once("/* Reads the counters of a port").expect("the call");
+    let (said, _) = said.split_once("*/").expect("its comment");
+    let words: Vec<&str> = said.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let missing: Vec<&str> =
+        counters.iter().map(|(name, _)| name).filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(said.contains(&format!("There are {} in this version", counters.iter().count())), "{said}");
 }

@@ -1,10 +1,10 @@
 //! HOT: allocates, frees and describes frames in bursts.
 
-use super::pool::find;
+use super::pool::{find, short_of};
 use super::types::{netmem_frame, netmem_pool, netmem_span, netmem_worker};
 use super::worker::out;
-use crate::errno::{EFAULT, ENOBUFS};
-use crate::failure::{Failure, first_of, short};
+use crate::errno::EFAULT;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{FRAME, Kind, refused};
 use crate::registry;
 use crate::sites::{self, Site};
@@ -39,7 +39,10 @@ const FREE: &str = "netmem_free";
 const POOL_FREE: &str = "netmem_pool_free";
 
 /// Allocates up to `n` empty frames from a pool and writes their handles to `frames`.
-/// Returns the number allocated. It is less than `n` only if the pool has no more frames.
+/// Returns the number allocated. It is less than `n` only if the pool has no more frames: netmem_last_errno is
+/// ENOBUFS if the pool has its maximum number of frames and none is free, or ENOMEM if it could have more and the
+/// memory has no more pages.
+/// An empty frame of a pool has room for netmem_pool_room bytes at least.
 ///
 /// # Safety
 /// See the module.
@@ -129,7 +132,7 @@ extern "C" fn give_with_care(
             let got = alloc(found, worker, tag, frames);
             *held += got as u64;
             if got < frames.len() {
-                short(ENOBUFS, c"netmem_alloc: the pool has no more free frames");
+                short_of(found, ALLOC);
             }
             if sites::is_on() {
                 sites::note_given(frames[..got].iter().map(|frame| frame.word), pool.word, site);

@@ -1,15 +1,16 @@
 //! Opens and closes caches of objects and size classes.
 
 use super::types::{
-    given, list, netmem_cache, netmem_count, netmem_sizes, netmem_worker, place, string, unreserved,
+    flag, given, list, netmem_cache, netmem_count, netmem_sizes, netmem_worker, place, string, unreserved,
 };
 use super::worker::cold;
 use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL};
-use crate::failure::Failure;
+use crate::failure::{Failure, several};
 use crate::objects;
 use crate::registry::{CACHES, Source};
-use netmem::slab::{CacheConfig, RawCache, SizeClasses};
+use netmem::limits::{LOCAL_ORDER_MAX, PAGE_SIZE};
+use netmem::slab::{CacheConfig, CacheError, RawCache, SizeClasses};
 use std::ffi::{c_char, c_int};
 
 /// Options of netmem_cache_open.
@@ -18,9 +19,9 @@ use std::ffi::{c_char, c_int};
 pub struct netmem_cache_config {
     /// Name in reports. NULL: "cache".
     pub name: *const c_char,
-    /// Bytes of an object, at least 1.
+    /// Bytes of an object, 1 to 32768.
     pub size: u32,
-    /// Alignment of an object's address in bytes, a power of two. 0: 8.
+    /// Alignment of an object's address in bytes, a power of two up to 32768. 0: 8.
     pub align: u32,
     /// 1: share no slabs with other caches. 0: caches of the same memory with objects of about the same size
     /// may share their slabs, which takes less memory. They then have the same counters (netmem_cache_counts).
@@ -28,6 +29,9 @@ pub struct netmem_cache_config {
     /// Must be 0.
     pub reserved: [u32; 5],
 }
+
+/// Maximum bytes of an object of a cache: those of a slab.
+const OBJECT_MAX: usize = PAGE_SIZE << LOCAL_ORDER_MAX;
 
 /// Opens a cache of objects of one size. All workers of the memory can use it.
 /// Returns 0, -EFAULT if `config` is NULL, -EINVAL if the options are not usable or the memory is lent
@@ -51,12 +55,27 @@ pub unsafe extern "C" fn netmem_cache_open(
         if config.size == 0 || !align.is_power_of_two() {
             return Err(Failure::invalid("a cache: give a size, and an alignment that is a power of two"));
         }
-        let with = CacheConfig { name, merge: config.no_merge == 0, ..CacheConfig::default() };
+        let with = CacheConfig {
+            name,
+            merge: !flag("netmem_cache_config.no_merge", config.no_merge)?,
+            ..CacheConfig::default()
+        };
         let made = RawCache::new(&inside.memory, config.size as usize, align, &with);
-        let source = Source::Cache(made.map_err(|error| Failure::new(EINVAL, error))?, config.size);
+        let source = Source::Cache(made.map_err(|error| failure(config.size, error))?, config.size);
         to.word = CACHES.add(source, inside.memory_word)?;
         Ok(0)
     })
+}
+
+/// The failure of a cache that could not be made.
+#[cold]
+fn failure(size: u32, error: CacheError) -> Failure {
+    match error {
+        CacheError::Size { .. } => Failure::invalid(format!(
+            "objects of {size} bytes: a cache has objects of at most {OBJECT_MAX}: give less, or take bytes (netmem_sizes_alloc) or pages (netmem_page_alloc)"
+        )),
+        error => Failure::new(EINVAL, error),
+    }
 }
 
 /// Closes a cache.
@@ -83,7 +102,7 @@ pub unsafe extern "C" fn netmem_sizes_open(
         let (name, to) = unsafe { (string("name", name)?, place("sizes", sizes)?) };
         let with = CacheConfig { name: name.unwrap_or("sizes").to_owned(), ..CacheConfig::default() };
         let made = SizeClasses::new(&inside.memory, &with);
-        let source = Source::Sizes(made.map_err(|error| Failure::new(EINVAL, error))?);
+        let source = Source::Sizes(made.map_err(|error| failure(0, error))?);
         to.word = CACHES.add(source, inside.memory_word)?;
         Ok(0)
     })
@@ -100,15 +119,45 @@ fn close(call: &str, word: u64) -> c_int {
     answer(call, || {
         let closed = CACHES.close(word, |_| match objects::out_of(word) {
             0 => Ok(()),
-            out => Err(Failure::new(EBUSY, format!("{out} objects of the cache are out: free them first"))),
+            out => {
+                let objects = several(out, "object", "objects");
+                Err(Failure::new(EBUSY, format!("{objects} of the cache not freed: free them first")))
+            }
         })?;
         // Workers that have looked it up drop it later. The free objects that they keep go back now.
-        match closed {
-            Source::Cache(cache, _) => cache.shrink(),
-            Source::Sizes(sizes) => sizes.classes().iter().for_each(RawCache::shrink),
-        }
+        give_back(&closed);
         Ok(0)
     })
+}
+
+/// Gives the free objects that workers keep back to the cache, and slabs without objects to the memory. Call it when
+/// the memory runs out, or after a time of high load.
+/// Returns 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_cache_shrink(cache: netmem_cache) -> c_int {
+    shrink("netmem_cache_shrink", cache.word)
+}
+
+/// Does for size classes what netmem_cache_shrink does for a cache.
+/// Returns 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_sizes_shrink(sizes: netmem_sizes) -> c_int {
+    shrink("netmem_sizes_shrink", sizes.word)
+}
+
+fn shrink(call: &str, word: u64) -> c_int {
+    answer(call, || {
+        give_back(&CACHES.get(word)?.0);
+        Ok(0)
+    })
+}
+
+/// Gives the free objects that workers keep back to the slabs, and empty slabs to the memory.
+fn give_back(source: &Source) {
+    match source {
+        Source::Cache(cache, _) => cache.shrink(),
+        Source::Sizes(sizes) => sizes.classes().iter().for_each(RawCache::shrink),
+    }
 }
 
 /// Reads the counters of a cache, under the names that `netmem stat` shows. Writes at most `room` counters to

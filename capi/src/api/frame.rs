@@ -1,8 +1,8 @@
 //! HOT: reads and changes single frames.
 
+use super::burst::words;
 use super::types::{netmem_frame, netmem_worker};
 use super::worker::out;
-use crate::errno::ENOBUFS;
 use crate::failure::Failure;
 use crate::misuse::{FRAME, Kind, refused};
 use crate::sites::Site;
@@ -38,7 +38,7 @@ fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match inside.tag.change(frame.word, change) {
         Some(Ok(done)) => Ok(done),
-        Some(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).record()),
+        Some(Err(error)) => Err(Failure::no_room(call, error).record()),
         None => Err(bad(&inside, call, frame, site)),
     }
 }
@@ -76,7 +76,8 @@ pub unsafe extern "C" fn netmem_len_at(
 
 /// Appends `n` bytes to the data of a frame.
 /// Returns the address of the first appended byte, or NULL if the handle is invalid or the tailroom is less
-/// than `n`. The bytes are not cleared: write all of them.
+/// than `n`. An empty frame has a tailroom of netmem_pool_room bytes at least (1518 of a default frame); beyond that, it
+/// is different from frame to frame, so check the result. The bytes are not cleared: write all of them.
 ///
 /// # Safety
 /// See the module.
@@ -93,6 +94,29 @@ pub unsafe extern "C" fn netmem_put_at(
         frame.put(n as usize).map(|tail| tail.as_mut_ptr())
     });
     tail.map_or(ptr::null_mut(), <*mut u8>::cast)
+}
+
+/// Appends a copy of `n` bytes at `bytes` to the data of a frame.
+/// Returns 0, or -ENOBUFS if the tailroom is less than `n`; nothing has changed then.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_put_data_at(
+    worker: netmem_worker,
+    frame: netmem_frame,
+    bytes: *const c_void,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; the bytes are only read.
+    let (site, bytes) = unsafe { (Site::new(site), words(bytes.cast_mut().cast::<u8>(), n)) };
+    let bytes = match bytes {
+        Ok(bytes) => &*bytes,
+        Err(errno) => return errno,
+    };
+    let done = change((worker, frame, "netmem_put_data", site), |frame| frame.put_slice(bytes));
+    done.map_or_else(|errno| errno, |()| 0)
 }
 
 /// Prepends `n` bytes to the data of a frame, for a header.

@@ -7,7 +7,7 @@ use super::types::{
 use super::worker::{cold, out};
 use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL};
-use crate::failure::Failure;
+use crate::failure::{Failure, several};
 use crate::lanes::{LANES, Lane};
 use crate::objects;
 use crate::registry::{HEADS, READY, ReadyPool};
@@ -80,13 +80,26 @@ fn is_unused(word: u64) -> Result<(), Failure> {
     let ready = READY.count(|pool: &ReadyPool| pool.heads == word);
     let text = match (out, before.max(after), ready) {
         (0, 0, 0) => return Ok(()),
-        (0, 0, ready) => format!("{ready} ready pools have these heads: close them first"),
-        (0, lanes, _) => {
-            format!("packets of the heads wait in {lanes} lanes: receive them first, or close those lanes")
+        (0, 0, ready) => {
+            format!("{} of these heads open: close them first", several(ready, "ready pool", "ready pools"))
         }
-        (out, ..) => format!("{out} packets of the heads are out: free them first"),
+        (0, lanes, _) => {
+            let lanes = several(lanes, "lane", "lanes");
+            format!("packets of the heads wait in {lanes}: receive them first, or close the lanes")
+        }
+        (out, ..) => format!("{} of the heads not freed: free them first", several(out, "packet", "packets")),
     };
     Err(Failure::new(EBUSY, text))
+}
+
+/// Gives the free heads that workers keep, and empty slabs of heads, back to the memory.
+/// Returns 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_heads_shrink(heads: netmem_heads) -> c_int {
+    answer("netmem_heads_shrink", || {
+        HEADS.get(heads.word)?.0.shrink();
+        Ok(0)
+    })
 }
 
 /// Ends a poll round. Heads that this worker freed and another worker had taken go back to that worker now,

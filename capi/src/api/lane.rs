@@ -59,6 +59,10 @@ fn failure(frames: u32, error: LaneError) -> Failure {
             let text = format!("a lane: no memory for {frames} frames and packets: give fewer");
             Failure::new(ENOMEM, text)
         }
+        LaneError::Mesh(MeshError::Range { .. }) => {
+            let text = format!("a lane for {frames} frames: give 64 to 1048576, or 0 for {FRAMES}");
+            Failure::new(EINVAL, text)
+        }
         LaneError::Mesh(error) => Failure::new(EINVAL, format!("a lane: {error}")),
         LaneError::Bell(error) => Failure::new(EIO, format!("a lane: making its event: {error}")),
     }
@@ -288,7 +292,8 @@ fn take_end<T>(ends: &mut Known<T>, lane: netmem_lane) -> Option<T> {
     end.map(|(_, end)| end)
 }
 
-/// Reads the counters of a lane. Writes at most `room` counters to `counts`.
+/// Reads the counters of a lane. Writes at most `room` counters to `counts`. Read them before the second end is closed:
+/// then the lane is gone, and the call returns -ESTALE.
 /// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety

@@ -14,9 +14,11 @@ pub extern "C" fn netmem_version() -> *const c_char {
 }
 
 /// Returns one line of text about the last failed call of the calling thread, or "" if no call has failed.
-/// The text is valid until the next call of this thread fails. Calls that allocate fail in this sense if they
+/// The address stays the same as long as the thread lives, and the next failed call of the thread writes another text
+/// there. A text has at most 511 bytes. Calls that allocate fail in this sense if they
 /// allocate less than they were asked for, because a pool is empty (ENOBUFS) or a memory is (ENOMEM).
-/// In a child of fork(2) it is the reason why calls are refused there.
+/// In a child of fork(2) it is the reason why calls are refused there, at another address. A call that is refused in a
+/// signal handler (EBUSY) leaves the text as it was.
 /// If a call refused several handles, the text and the errno are those of the first of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_last_error() -> *const c_char {

@@ -1,9 +1,9 @@
 //! Opens and closes memories.
 
-use super::types::{given, netmem_memory, netmem_memory_config, place, unreserved};
+use super::types::{flag, given, netmem_memory, netmem_memory_config, place, unreserved};
 use crate::answer::answer;
-use crate::errno::{EBUSY, EINVAL, ENFILE, ENOMEM, ETIMEDOUT};
-use crate::failure::Failure;
+use crate::errno::{EBUSY, EEXIST, EINVAL, ENFILE, ENOMEM, ETIMEDOUT};
+use crate::failure::{Failure, several};
 use crate::lanes::LANES;
 use crate::registry::{CACHES, HEADS, READY};
 use crate::{registry, slots, workers};
@@ -11,6 +11,7 @@ use netmem::page::{BackingPreference, Lent, MemoryError, RegionError};
 use netmem::{Memory, MemoryConfig};
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Opens a memory and writes its handle to `memory`. `config` may be NULL, which selects the defaults.
@@ -27,18 +28,18 @@ pub unsafe extern "C" fn netmem_memory_open(
     memory: *mut netmem_memory,
 ) -> c_int {
     answer("netmem_memory_open", || {
-        workers::begin()?;
         // SAFETY: the promise of C.
         let (memory, given) = unsafe { (place("memory", memory)?, config.as_ref()) };
         let config = read(given)?;
-        let made = if given.is_some_and(|config| config.in_file != 0) {
+        let in_file = given.map_or(0, |config| config.in_file);
+        let made = if flag("netmem_memory_config.in_file", in_file)? {
             // SAFETY: the promise of C: netmem.h states that the caller of `in_file` vouches that peers write
             // only to frames that were handed to them.
             unsafe { Memory::shared(&config) }
         } else {
             Memory::new(&config)
         };
-        memory.word = add(made.map_err(failure)?)?;
+        memory.word = begun(made.map_err(failure)?)?;
         Ok(0)
     })
 }
@@ -47,8 +48,8 @@ pub unsafe extern "C" fn netmem_memory_open(
 /// `config` may be NULL, which selects the defaults.
 /// The bytes must be mapped, readable and writable. Nothing else may access them until netmem_memory_close
 /// has returned 0. Caches, size classes and heads cannot be opened in such a memory.
-/// Returns 0, -EFAULT if `base` is NULL, -EINVAL if the range or the options are not usable, or an errno of
-/// netmem_memory_open.
+/// Returns 0, -EFAULT if `base` is NULL, -EINVAL if the range or the options are not usable, -EEXIST if some of the
+/// bytes are part of another memory, or an errno of netmem_memory_open.
 ///
 /// # Safety
 /// See the module.
@@ -60,7 +61,6 @@ pub unsafe extern "C" fn netmem_memory_lend(
     memory: *mut netmem_memory,
 ) -> c_int {
     answer("netmem_memory_lend", || {
-        workers::begin()?;
         // SAFETY: the promise of C.
         let (memory, config) = unsafe { (place("memory", memory)?, config.as_ref()) };
         // SAFETY: as above.
@@ -69,9 +69,38 @@ pub unsafe extern "C" fn netmem_memory_lend(
         // back when `netmem_memory_close` returns 0.
         let lent = unsafe { Lent::adopt(base.cast(), bytes, ()) };
         let lent = lent.map_err(|error| Failure::new(EINVAL, error))?;
-        memory.word = add(Memory::lent(lent, &read(config)?).map_err(failure)?)?;
+        // Two calls at once could otherwise both find the bytes unused.
+        let _alone = LENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        unused(base as usize, bytes)?;
+        memory.word = begun(Memory::lent(lent, &read(config)?).map_err(failure)?)?;
         Ok(0)
     })
+}
+
+/// Locked while bytes are lent.
+static LENDING: Mutex<()> = Mutex::new(());
+
+/// Checks that no memory has these bytes.
+///
+/// # Errors
+/// EEXIST: some of them are part of an open memory, or of one whose parts are still in use.
+fn unused(base: usize, bytes: usize) -> Result<(), Failure> {
+    let end = base.saturating_add(bytes);
+    if !registry::has_bytes(base..end) {
+        return Ok(());
+    }
+    let text = format!(
+        "the bytes {base:#x} to {end:#x} are part of another memory: lend each byte once, or close that memory first"
+    );
+    Err(Failure::new(EEXIST, text))
+}
+
+/// Registers a memory and begins to use the library in this process. This is the last step: if a call fails before, the
+/// process has no memory, and its children may open one.
+fn begun(memory: Memory) -> Result<u64, Failure> {
+    let word = add(memory)?;
+    workers::begin()?;
+    Ok(word)
 }
 
 /// Reads the options; a NULL `config` selects the defaults.
@@ -88,7 +117,7 @@ fn read(config: Option<&netmem_memory_config>) -> Result<MemoryConfig, Failure> 
         if config.workers > 0 {
             to.workers = config.workers as usize;
         }
-        if config.small_pages != 0 {
+        if flag("netmem_memory_config.small_pages", config.small_pages)? {
             to.backing = BackingPreference::Small;
         }
     }
@@ -152,19 +181,17 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
         let word = memory.word;
         registry::with_memory(word, |_| ())?;
         let open = [
-            (workers::of_memory(word), "workers"),
-            (registry::pools_of(word), "pools"),
-            (CACHES.of_memory(word), "caches"),
-            (HEADS.of_memory(word), "heads"),
-            (READY.of_memory(word), "ready pools"),
-            (LANES.of_memory(word), "lanes"),
+            (workers::of_memory(word), "worker", "workers"),
+            (registry::pools_of(word), "pool", "pools"),
+            (CACHES.of_memory(word), "cache", "caches"),
+            (HEADS.of_memory(word), "cache of heads", "caches of heads"),
+            (READY.of_memory(word), "ready pool", "ready pools"),
+            (LANES.of_memory(word), "lane", "lanes"),
         ];
-        for (open, what) in open {
+        for (open, one, more) in open {
             if open > 0 {
-                return Err(Failure::new(
-                    EBUSY,
-                    format!("{open} {what} of the memory are open: close them first"),
-                ));
+                let open = several(open, one, more);
+                return Err(Failure::new(EBUSY, format!("{open} of the memory still open: close first")));
             }
         }
         registry::remove_closed_pools(word);

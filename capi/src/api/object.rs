@@ -56,7 +56,7 @@ pub unsafe extern "C" fn netmem_object_alloc_at(
         }
     }
     if got < objects.len() {
-        short(ENOMEM, c"netmem_object_alloc: the memory has no more");
+        short(ENOMEM, format_args!("netmem_object_alloc: the memory has no more"));
     }
     *held += got as u64;
     note_given(&objects[..got], cache.word, site);
@@ -97,6 +97,7 @@ fn alloc(
 }
 
 /// Allocates `bytes` bytes from size classes and writes the handle to `object`. The bytes are not cleared.
+/// 0 bytes give an object with an address of its own, as malloc may do, of at least 1 byte (netmem_object_size).
 /// Returns 0, or -ENOMEM if there is no memory or `bytes` is more than 4 MiB.
 ///
 /// # Safety

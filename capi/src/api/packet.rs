@@ -2,11 +2,11 @@
 
 use super::burst::words;
 use super::known::look_up;
-use super::pool::find;
+use super::pool::{find, short_of};
 use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_pool, netmem_worker};
 use super::worker::out;
-use crate::errno::{EBUSY, ENOBUFS, ENOMEM};
+use crate::errno::{EBUSY, ENOMEM};
 use crate::failure::{Failure, first_of, short};
 use crate::misuse::{FRAME, Kind, PACKET, refused};
 use crate::objects::{self, Uses, What};
@@ -24,7 +24,7 @@ use std::iter;
 /// Allocates up to `n` empty packets, each a frame of `pool` with a head of `heads`, and writes their handles
 /// to `packets`.
 /// Returns the number allocated. It is less than `n` only if the pool has no more frames or there is no
-/// memory for heads.
+/// memory for heads: netmem_last_errno is ENOBUFS or ENOMEM, as for netmem_alloc.
 ///
 /// # Safety
 /// See the module.
@@ -60,14 +60,23 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
         places => alloc((heads_of, heads.word), (pool_of, worker), (uses, tag), packets, places),
     };
     if got < places.len() {
-        short(
-            ENOBUFS,
-            c"netmem_packet_alloc: the pool has no more free frames, or the memory has none for heads",
-        );
+        short_of_packets(pool_of, worker, CALL);
     }
     *held += got as u64;
     note_given(&places[..got], pool.word, site);
     got as c_int
+}
+
+/// Stores why there were fewer packets than a call asked for: the pool has no frame, or there is none to make a head.
+#[cold]
+pub fn short_of_packets(pool: &Pool, worker: &mut Worker, call: &str) {
+    match pool.alloc(worker) {
+        Some(frame) => {
+            frame.free(worker);
+            short(ENOMEM, format_args!("{call}: the memory has no more for heads"));
+        }
+        None => short_of(pool, call),
+    }
 }
 
 /// Allocates packets. Returns the number allocated.
@@ -175,7 +184,7 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
         }
         made += came;
         if came < burst.len() {
-            short(ENOMEM, c"netmem_packet_from_frames: the memory has no more for heads");
+            short(ENOMEM, format_args!("netmem_packet_from_frames: the memory has no more for heads"));
             break;
         }
     }

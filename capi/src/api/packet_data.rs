@@ -3,7 +3,7 @@
 use super::burst::{fill, words};
 use super::types::{list, netmem_packet, netmem_part, netmem_worker};
 use super::worker::out;
-use crate::errno::{EBUSY, ENOBUFS};
+use crate::errno::{EBUSY, EFAULT, ENOBUFS};
 use crate::failure::{Failure, first_of};
 use crate::misuse::{PACKET, refused};
 use crate::packets;
@@ -13,6 +13,7 @@ use netmem::Packet;
 use netmem::pool::NoRoom;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
+use std::slice;
 
 /// Reads one packet.
 #[inline(always)]
@@ -34,7 +35,7 @@ fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match packets::change(&mut inside.tag, packet.word, |packet, _| change(packet)) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).record()),
+        Ok(Err(error)) => Err(Failure::no_room(call, error).record()),
         Err(kind) => Err(refused(kind, call, PACKET, packet.word, site)),
     }
 }
@@ -89,10 +90,12 @@ pub unsafe extern "C" fn netmem_packet_parts_at(
     written.unwrap_or_else(|errno| errno)
 }
 
-/// Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts. Writes one netmem_part for each
-/// packet to `parts`, with the headroom in front of it and, if it is the whole packet, the tailroom behind it. Sets `data` to NULL for an invalid
-/// handle, and of all parts if the worker or `packets` is refused.
-/// Returns the number of packets that have more parts (netmem_packet_parts describes those), or the negative errno of the first invalid handle.
+/// Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts.
+/// Writes one netmem_part for each packet to `parts`, with the headroom in front of it and, if it is the whole
+/// packet, the tailroom behind it. Sets `data` to NULL for an invalid handle, and of all parts if the worker or
+/// `packets` is refused.
+/// Returns the number of packets that have more parts (netmem_packet_parts describes those), or the negative
+/// errno of the first invalid handle.
 ///
 /// # Safety
 /// See the module.
@@ -192,7 +195,81 @@ pub unsafe extern "C" fn netmem_packet_write_at(
     }
 }
 
-/// Copies the first bytes of a packet, from all its parts, to `to`: at most `room` bytes.
+/// Returns the address of `n` bytes of a packet, from byte `offset` on, for reading. If they lie in one part, this is
+/// their place in the packet, and nothing is copied. Otherwise the call copies them to `buffer`, which has room for `n`
+/// bytes, and returns `buffer`. `buffer` may be NULL for a packet that has one part.
+/// Returns NULL if the handle is invalid, the packet ends before `offset + n` (ENOBUFS), or the bytes lie in several parts
+/// and `buffer` is NULL (EFAULT).
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_read_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    offset: u32,
+    n: u32,
+    buffer: *mut c_void,
+    site: *const c_char,
+) -> *const c_void {
+    const CALL: &str = "netmem_packet_read";
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let (offset, n) = (offset as usize, n as usize);
+    let found = look((worker, packet, CALL, site), |packet| {
+        let room = packet.len().saturating_sub(offset);
+        if offset > packet.len() || n > room {
+            let text = format!("{CALL}: {n} bytes at {offset} of a packet of {} bytes", packet.len());
+            return Err(Failure::new(ENOBUFS, text));
+        }
+        match whole(packet, offset, n) {
+            Some(bytes) => Ok(bytes.as_ptr().cast()),
+            None if buffer.is_null() => Err(Failure::new(
+                EFAULT,
+                format!("{CALL}: the bytes lie in several parts, and buffer is NULL"),
+            )),
+            None => {
+                // SAFETY: the promise of C: room for `n` bytes. The packet has as many from `offset` on.
+                let to = unsafe { slice::from_raw_parts_mut(buffer.cast(), n) };
+                copy_from(packet, offset, to);
+                Ok(buffer.cast_const())
+            }
+        }
+    });
+    found.map_or(ptr::null(), |found| {
+        found.unwrap_or_else(|failure| {
+            failure.record();
+            ptr::null()
+        })
+    })
+}
+
+/// The `n` bytes at `offset` of a packet, if they lie in one part.
+fn whole(packet: &Packet, mut offset: usize, n: usize) -> Option<&[u8]> {
+    for part in packet.segments() {
+        if offset < part.len() || n == 0 && offset == part.len() {
+            return part.get(offset..offset + n);
+        }
+        offset -= part.len();
+    }
+    None
+}
+
+/// Copies bytes from `offset` of a packet on, as many as there is room for. Returns their number.
+fn copy_from(packet: &Packet, mut offset: usize, to: &mut [u8]) -> usize {
+    let mut copied = 0;
+    for part in packet.segments() {
+        let from = part.get(offset..).unwrap_or_default();
+        offset = offset.saturating_sub(part.len());
+        let n = from.len().min(to.len() - copied);
+        to[copied..copied + n].copy_from_slice(&from[..n]);
+        copied += n;
+    }
+    copied
+}
+
+/// Copies the first bytes of a packet, from all its parts, to `to`: at most `room` bytes. netmem_packet_read reads bytes
+/// from any offset.
 /// Returns the number of bytes copied.
 ///
 /// # Safety

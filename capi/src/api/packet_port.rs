@@ -5,6 +5,7 @@ use super::known::look_up;
 use super::packet::{give_all, not_one_frame, note_given};
 use super::port::find_port;
 use super::types::{netmem_heads, netmem_packet, netmem_port, netmem_worker};
+use super::unsendable::part_all;
 use super::worker::out;
 use crate::misuse::{Kind, PACKET, refused};
 use crate::packets;
@@ -131,6 +132,55 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
         }
     }
     posted as c_int
+}
+
+/// Does for packets what netmem_port_take_unsendable does for frames. Each packet must be one unshared frame, as for
+/// netmem_port_tx_packets: otherwise returns -EBUSY.
+/// Returns the number found. If a handle is invalid, or a packet is not one unshared frame, returns the negative errno;
+/// packets in front of it may have changed places.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_port_take_unsendable_packets_at(
+    worker: netmem_worker,
+    port: netmem_port,
+    packets: *mut netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_port_take_unsendable_packets";
+    // SAFETY: the promise of C.
+    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { ports, packets, posting, tag, .. } = &mut *inside;
+    let (open, places) = match (find_port(ports, port, CALL, site), places) {
+        (Ok(open), Ok(places)) => (open, places),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let mut asked = [Asked::default(); BATCH_MAX];
+    let found = part_all(places, |burst| {
+        lend(tag, burst, packets, &mut asked)?;
+        let mut batch = Batch::new();
+        packets.drain().for_each(|packet| drop(posting.detach(packet, &mut batch)));
+        let asked = &mut asked[..burst.len()];
+        asked.iter_mut().zip(batch.iter()).for_each(|(asked, frame)| asked.frame = frame.id().get());
+        let mut bad = open.port.take_unsendable(&mut batch);
+        let found = bad.len();
+        if found > 0 {
+            put_behind(asked, &bad);
+        }
+        batch.append(&mut bad);
+        posting.attach_newest(&mut batch, packets);
+        packets.drain().zip(&*asked).for_each(|(packet, asked)| asked.put_back(tag, packet));
+        burst.iter_mut().zip(&*asked).for_each(|(place, asked)| place.word = asked.word);
+        Ok(found)
+    });
+    match found {
+        Ok(found) => found as c_int,
+        Err((_, None)) => not_one_frame(CALL),
+        Err((word, Some(kind))) => refused(kind, CALL, PACKET, word, site),
+    }
 }
 
 /// A packet whose frame the port is asked to take.

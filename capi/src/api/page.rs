@@ -58,7 +58,7 @@ pub unsafe extern "C" fn netmem_page_alloc_at(
         }
     }
     if got < pages.len() {
-        short(ENOMEM, c"netmem_page_alloc: the memory has no more blocks of this order");
+        short(ENOMEM, format_args!("netmem_page_alloc: the memory has no more blocks of this order"));
     }
     inside.held += got as u64;
     if sites::is_on() {

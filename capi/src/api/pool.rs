@@ -1,10 +1,10 @@
 //! Opens and closes pools.
 
-use super::types::{netmem_pool, netmem_pool_config, netmem_worker, place, string, unreserved};
+use super::types::{flag, netmem_pool, netmem_pool_config, netmem_worker, place, string, unreserved};
 use super::worker::cold;
 use crate::answer::answer;
-use crate::errno::{EINVAL, ENFILE, ENOMEM, ETIMEDOUT};
-use crate::failure::Failure;
+use crate::errno::{EINVAL, ENFILE, ENOBUFS, ENOMEM, ETIMEDOUT};
+use crate::failure::{Failure, short};
 use crate::misuse::{self, Kind};
 use crate::pools::Pools;
 use crate::registry;
@@ -68,8 +68,48 @@ unsafe fn read(config: Option<&netmem_pool_config>) -> Result<PoolConfig, Failur
         u32::MAX => (to.cache, to.refill) = (0, 0),
         cache => (to.cache, to.refill) = (cache as usize, (cache as usize).div_ceil(2)),
     }
-    to.init_on_alloc = config.init_on_alloc != 0;
+    to.init_on_alloc = flag("netmem_pool_config.init_on_alloc", config.init_on_alloc)?;
+    match config.headroom {
+        0 => {}
+        u32::MAX => to.headroom = 0,
+        headroom => to.headroom = headroom as usize,
+    }
+    if config.data > 0 {
+        to.data = config.data as usize;
+    }
+    to.capacity = config.capacity as usize;
     Ok(to)
+}
+
+/// Returns the bytes of data that every empty frame of a pool has room for: the smallest tailroom
+/// (netmem_pool_config.data). Many frames have more (netmem_spans).
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_pool_room(pool: netmem_pool) -> c_int {
+    answer("netmem_pool_room", || Ok(i32::try_from(open_pool(pool)?.room()).unwrap_or(i32::MAX)))
+}
+
+/// Sets the maximum number of frames of a pool, 1 to netmem_pool_config.capacity, rounded up to whole pages.
+/// Fewer: pages whose frames are all free go back to the memory, where any pool, cache or page can use them. They go
+/// at once if no frame of them is allocated, posted, in a lane or in a ready pool (netmem_ready_drain), and otherwise
+/// when the last of their frames is freed. netmem_pool_resize(pool, 1) and then netmem_pool_resize(pool, n) gives back
+/// what is free now and keeps the maximum.
+/// Returns 0, or -EINVAL if `frames` is out of range.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_pool_resize(pool: netmem_pool, frames: u32) -> c_int {
+    answer("netmem_pool_resize", || {
+        let found = open_pool(pool)?;
+        let most = found.capacity();
+        found.resize(frames as usize).map(|()| 0).map_err(|_| {
+            let text = format!("{frames} frames: give 1 to {most} (netmem_pool_config.capacity)");
+            Failure::invalid(text)
+        })
+    })
+}
+
+/// Returns the open pool of this handle.
+fn open_pool(pool: netmem_pool) -> Result<Pool, Failure> {
+    let found = registry::pool(pool.word).ok().filter(|_| registry::is_pool(pool.word));
+    found.map(|open| open.pool).ok_or_else(|| Failure::closed("pool", pool.word))
 }
 
 /// Closes a pool and waits up to `milliseconds` until all of its frames are freed. No frame can be allocated
@@ -86,6 +126,24 @@ pub extern "C" fn netmem_pool_close(pool: netmem_pool, milliseconds: u32) -> c_i
         registry::remove_pool(pool.word);
         Ok(0)
     })
+}
+
+/// Stores why a call got fewer frames of a pool than it asked for: the pool has its maximum number, or the memory has no
+/// more pages for it.
+#[cold]
+#[inline(never)]
+pub fn short_of(pool: &Pool, call: &str) {
+    let (made, most) = (usize::try_from(pool.inflight()).unwrap_or(0), pool.frames());
+    if made < most {
+        short(
+            ENOMEM,
+            format_args!(
+                "{call}: the memory has no more pages for the pool, which has {made} of {most} frames"
+            ),
+        );
+    } else {
+        short(ENOBUFS, format_args!("{call}: the pool has no more free frames"));
+    }
 }
 
 /// Returns the pool of this handle, from the worker's table of known pools. If the pool is not in the table,

@@ -1,11 +1,9 @@
 //! HOT: receives and transmits frames through the queues of a port.
 
 use super::burst::words;
-use super::types::{list, netmem_count, netmem_frame, netmem_pool, netmem_port, netmem_worker, place};
-use super::worker::{cold, out};
+use super::types::{netmem_frame, netmem_pool, netmem_port, netmem_worker};
+use super::worker::out;
 use crate::api::pool::find;
-use crate::errno::ENETDOWN;
-use crate::failure::Failure;
 use crate::misuse::{FRAME, Kind, PORT, refused};
 use crate::registry;
 use crate::sites::{self, Site};
@@ -13,9 +11,8 @@ use crate::table::{End, Tag};
 use crate::word;
 use crate::workers::{OpenPort, State, go_in};
 use netmem::limits::BATCH_MAX;
-use netmem::{Batch, Frame, Port, PortState, Worker};
+use netmem::{Batch, Frame, Port, Worker};
 use std::ffi::{c_char, c_int};
-use std::os::fd::AsRawFd;
 
 /// Returns the worker's port of this handle, or refuses the call.
 ///
@@ -100,6 +97,9 @@ pub fn receive<T>(
 /// that the call returns.
 /// The call works in groups of 64 frames and stops before a group that contains an invalid handle. If that is
 /// the first group, returns the negative errno of the handle.
+/// A port takes no frame while it is down (netmem_port_state) or full (netmem_port_complete makes room), and never one
+/// that it cannot carry: a program that offers such a frame again and again never ends. netmem_port_take_unsendable
+/// finds these frames. A frame that was taken can still be lost: see tx_lost of netmem_port_counts.
 ///
 /// # Safety
 /// See the module.
@@ -201,7 +201,7 @@ fn untake(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch) -> (u64, Kin
 /// stay in order.
 #[cold]
 #[inline(never)]
-fn put_back(tag: &mut Tag, burst: &mut [netmem_frame], batch: &mut Batch) {
+pub fn put_back(tag: &mut Tag, burst: &mut [netmem_frame], batch: &mut Batch) {
     let (mut left, mut n) = ([netmem_frame { word: 0 }; BATCH_MAX], 0);
     for frame in batch.drain() {
         let number = frame.id().get();
@@ -258,134 +258,4 @@ pub extern "C" fn netmem_port_complete(worker: netmem_worker, port: netmem_port)
             return completed as c_int;
         }
     }
-}
-
-/// Runs a call on a port that does not move frames.
-fn with(
-    (worker, port, call): (netmem_worker, netmem_port, &str),
-    work: impl FnOnce(&mut OpenPort) -> Result<c_int, Failure>,
-) -> c_int {
-    let Some(mut inside) = go_in(worker.word) else { return out(worker, call, Site::UNKNOWN) };
-    match find_port(&mut inside.ports, port, call, Site::UNKNOWN) {
-        Ok(open) => work(open).unwrap_or_else(Failure::record),
-        Err(errno) => errno,
-    }
-}
-
-/// Wakes the device if it asked for that. Call it once in each round, after the other calls.
-/// If a memif port is down, this call continues its handshake. netmem_port_arm and netmem_port_disarm also do
-/// so, at once. To wait until the port is up, repeat netmem_port_kick until netmem_port_state returns 0.
-/// Returns 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_port_kick(worker: netmem_worker, port: netmem_port) -> c_int {
-    with((worker, port, "netmem_port_kick"), |open| {
-        open.port.kick();
-        Ok(0)
-    })
-}
-
-/// Arms the descriptor of netmem_port_fd, before the thread sleeps on it.
-/// Returns 0 if the thread may sleep. Returns 1 if something has arrived already: the thread should not sleep
-/// then.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_port_arm(worker: netmem_worker, port: netmem_port) -> c_int {
-    with((worker, port, "netmem_port_arm"), |open| Ok((open.port.arm() || !open.received.is_empty()).into()))
-}
-
-/// Disarms the descriptor of netmem_port_fd, after the thread has slept.
-/// Returns 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_port_disarm(worker: netmem_worker, port: netmem_port) -> c_int {
-    with((worker, port, "netmem_port_disarm"), |open| {
-        open.port.disarm();
-        Ok(0)
-    })
-}
-
-/// Returns the descriptor on which the thread sleeps. While the port is armed, it becomes readable when
-/// something arrives. The port owns the descriptor and closes it.
-/// Returns -EINVAL if the port has no such descriptor: poll it instead.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_int {
-    with((worker, port, "netmem_port_fd"), |open| {
-        let fd = open.port.wakeup_fd().map(|fd| fd.as_raw_fd());
-        fd.ok_or_else(|| Failure::invalid("this port cannot wake a sleeping thread: poll it"))
-    })
-}
-
-/// Returns 0 if the port carries frames. Returns -ENETDOWN if it does not; netmem_last_error gives the
-/// reason. The result is the state at the last netmem_port_kick.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_port_state(worker: netmem_worker, port: netmem_port) -> c_int {
-    with((worker, port, "netmem_port_state"), |open| match open.port.state() {
-        PortState::Up => Ok(0),
-        PortState::Down(why) => Err(Failure::new(ENETDOWN, why)),
-    })
-}
-
-/// Returns 1 if the port will receive nothing more, because it reads a file and has reached its end. Returns
-/// 0 otherwise. The result is the state at the last netmem_port_kick.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_port_finished(worker: netmem_worker, port: netmem_port) -> c_int {
-    with((worker, port, "netmem_port_finished"), |open| {
-        Ok((open.received.is_empty() && open.port.rx_finished()).into())
-    })
-}
-
-/// Writes the name of the port, such as "xdp:eth0", to `name`. The name is valid until the port is closed.
-/// Returns 0.
-///
-/// # Safety
-/// See the module.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn netmem_port_name(
-    worker: netmem_worker,
-    port: netmem_port,
-    name: *mut *const c_char,
-) -> c_int {
-    with((worker, port, "netmem_port_name"), |open| {
-        // SAFETY: the promise of C.
-        *unsafe { place("name", name) }? = open.name.as_ptr();
-        Ok(0)
-    })
-}
-
-/// Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
-/// counters to `counts`.
-/// Returns the number of counters, which may be larger than `room`.
-///
-/// # Safety
-/// See the module.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn netmem_port_counts(
-    worker: netmem_worker,
-    port: netmem_port,
-    counts: *mut netmem_count,
-    room: usize,
-) -> c_int {
-    with((worker, port, "netmem_port_counts"), |open| {
-        let counters = open.port.counters();
-        let all = counters.iter().map(|(name, value)| netmem_count::new(name, value));
-        // SAFETY: the promise of C.
-        Ok(unsafe { list(counts, room, all) })
-    })
-}
-
-/// Closes a port. Its frames are freed, except for frames that the device still uses.
-/// Returns 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_port_close(worker: netmem_worker, port: netmem_port) -> c_int {
-    cold(worker, "netmem_port_close", |mut inside| {
-        let State { ports, worker, .. } = &mut *inside;
-        if let Err(errno) = find_port(ports, port, "netmem_port_close", Site::UNKNOWN) {
-            return Ok(errno);
-        }
-        registry::remove_port(port.word);
-        let mut open = ports[word::place(port.word)].take();
-        if let Some(open) = &mut open {
-            open.received.free(worker);
-        }
-        drop(open);
-        Ok(0)
-    })
 }

@@ -3,13 +3,16 @@
 use super::pool::find;
 use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, place, string, unreserved};
 use super::worker::cold;
-use crate::errno::{EINVAL, EIO};
+use crate::errno::{EACCES, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOMEM, EPERM};
 use crate::failure::Failure;
 use crate::registry;
 use crate::sites::Site;
 use crate::word;
 use crate::workers::{OpenPort, State};
+use netmem::port::af_packet::AfPacketError;
 use netmem::port::memif::MemifError;
+use netmem::port::pcap::PcapError;
+use netmem::port::tap::TapError;
 use netmem::port::xdp::XdpError;
 use netmem::{Batch, Pool, Port, Worker};
 use netmem_ports::{DeviceSpec, OpenError, PortPlace, PortSpec, port_spec};
@@ -23,14 +26,18 @@ const RING: u32 = 2048;
 /// program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
 /// with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL,
 /// which selects the defaults.
-/// The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
-/// frames: call netmem_port_refill.
+/// The port belongs to the calling worker until netmem_port_close. A port receives only into frames that it was given:
+/// call netmem_port_refill in each round.
 /// "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
 /// `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
 /// another user, the port lends them frames of a memory of its own, as many as `pool` has, and copies
 /// between both.
-/// Returns 0, -EINVAL if `text`, the options or the memory are not usable, or -EIO if the device cannot be
-/// opened.
+/// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
+/// slots, also if the program only transmits through it.
+/// Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
+/// interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is down, -EPERM if the process lacks a
+/// capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the
+/// memory that may be locked is too small, or -EIO if the device cannot be opened for another reason.
 ///
 /// # Safety
 /// See the module.
@@ -59,8 +66,9 @@ pub unsafe extern "C" fn netmem_port_open(
         port.word = word::new(place);
         registry::add_port(port.word);
         let name = CString::new(opened.name()).unwrap_or_default();
+        let (word, received) = (port.word, Batch::new());
         ports[place] =
-            Some(OpenPort { word: port.word, port: opened, pool: pool.word, received: Batch::new(), name });
+            Some(OpenPort { word, port: opened, pool: pool.word, received, is_armed: false, name });
         Ok(0)
     })
 }
@@ -152,9 +160,52 @@ fn failure(error: OpenError) -> Failure {
             EINVAL
         }
         OpenError::Memif(MemifError::Queues { .. } | MemifError::Path { .. }) => EINVAL,
+        OpenError::Xdp(ref error) | OpenError::NoQueueForWorker { ref error, .. } => of_xdp(error),
+        OpenError::Memif(
+            MemifError::Listen { errno, .. }
+            | MemifError::Group { errno, .. }
+            | MemifError::Mode { errno, .. }
+            | MemifError::Bell { errno, .. },
+        ) => known(errno.raw_os_error()),
+        OpenError::Packet(AfPacketError::UnknownInterface(_)) => ENOENT,
+        OpenError::Packet(AfPacketError::InterfaceDown(_)) => ENETDOWN,
+        OpenError::Packet(AfPacketError::NotPermitted(_)) | OpenError::Tap(TapError::NotPermitted(_)) => {
+            EPERM
+        }
+        OpenError::Packet(AfPacketError::NotEthernet(_)) => EINVAL,
+        OpenError::Packet(AfPacketError::Refused { errno, .. })
+        | OpenError::Tap(TapError::Refused { errno, .. }) => known(errno.raw_os_error()),
+        OpenError::Tap(TapError::Name(_) | TapError::NotTap(_)) => EINVAL,
+        OpenError::Tap(TapError::NoDriver(_)) => ENODEV,
+        OpenError::Tap(TapError::Busy(_)) => EBUSY,
+        OpenError::Pcap(PcapError::Open { ref error, .. })
+        | OpenError::Interface { ref error, .. }
+        | OpenError::Addresses(ref error) => error.raw_os_error().map_or(EIO, known),
         _ => EIO,
     };
     Failure::new(errno, error)
+}
+
+fn of_xdp(error: &XdpError) -> i32 {
+    match error {
+        XdpError::UnknownInterface { .. } => ENOENT,
+        XdpError::NoSuchQueue { .. } => ENODEV,
+        XdpError::InterfaceDown { .. } => ENETDOWN,
+        XdpError::QueueBound { .. } | XdpError::ProgramAttached { .. } => EBUSY,
+        XdpError::NotPermitted { .. } => EPERM,
+        XdpError::LockedMemory { .. } => ENOMEM,
+        _ => EIO,
+    }
+}
+
+/// The errno of the system, if netmem.h names it, otherwise EIO.
+fn known(errno: i32) -> i32 {
+    const EADDRINUSE: i32 = 98;
+    match errno {
+        ENOENT | ENODEV | EPERM | EACCES | EBUSY | ENOMEM | ENETDOWN => errno,
+        EADDRINUSE => EBUSY,
+        _ => EIO,
+    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@
 //! guarantee: each word came from one of these calls, and is freed once.
 
 use super::burst::words;
-use super::pool::find;
+use super::pool::{find, short_of};
 use super::types::{netmem_pool, netmem_raw, netmem_worker};
 use super::worker::out;
-use crate::errno::ENOBUFS;
-use crate::failure::{first_of, short};
+use crate::failure::first_of;
 use crate::misuse::{Kind, RAW, refused};
 use crate::sites::{self, Site};
 use crate::workers::{State, go_in};
@@ -101,7 +100,7 @@ extern "C" fn give_with_care(
     // SAFETY: a netmem_raw is one word, as a Frame is. What is written there belongs to the caller.
     let got = pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(places, frames.len()) });
     if got < frames.len() {
-        short(ENOBUFS, c"netmem_raw_alloc: the pool has no more free frames");
+        short_of(pool, CALL);
     }
     got as c_int
 }

@@ -1,7 +1,6 @@
 //! HOT: reads and changes single raw frames. None of these calls takes a worker: the word holds what they change.
 
 use super::types::netmem_raw;
-use crate::errno::ENOBUFS;
 use crate::failure::Failure;
 use crate::misuse::{Kind, RAW, refused};
 use crate::sites::Site;
@@ -40,7 +39,7 @@ unsafe fn change<R>(
     // SAFETY: the caller's promise. The word goes back to the caller below.
     let found = unsafe { look(*to) };
     let mut frame = found.ok_or_else(|| refused(Kind::MadeUp, call, RAW, 0, Site::UNKNOWN))?;
-    let done = change(&mut frame).map_err(|error| Failure::new(ENOBUFS, format!("{call}: {error}")).record());
+    let done = change(&mut frame).map_err(|error| Failure::no_room(call, error).record());
     to.word = ManuallyDrop::into_inner(frame).into_raw().get();
     done
 }
@@ -54,6 +53,27 @@ pub unsafe extern "C" fn netmem_raw_data(frame: netmem_raw) -> *mut c_void {
     // SAFETY: the caller's promise.
     let frame = unsafe { look(frame) };
     frame.map_or(ptr::null_mut(), |frame| frame.data().as_ptr().cast_mut().cast())
+}
+
+/// Returns the number of bytes of data of a raw frame, or 0 if the word is 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_raw_len(frame: netmem_raw) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { look(frame) }.map_or(0, |frame| frame.len() as c_int)
+}
+
+/// Returns the free bytes before the data of a raw frame, or 0 if the word is 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_raw_headroom(frame: netmem_raw) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { look(frame) }.map_or(0, |frame| frame.headroom() as c_int)
+}
+
+/// Returns the free bytes after the data of a raw frame, or 0 if the word is 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_raw_tailroom(frame: netmem_raw) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { look(frame) }.map_or(0, |frame| frame.tailroom() as c_int)
 }
 
 /// Appends `n` bytes to the data of a raw frame. This changes the word of the frame.

@@ -10,12 +10,16 @@ use crate::lanes::End;
 use crate::misuse::{FRAME, Kind, RAW, refused};
 use crate::registry;
 use crate::sites::{self, Site};
-use crate::table;
+use crate::slots::slot;
+use crate::table::{self, Bad, HOLDER, NONE};
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::{Batch, Frame, Port, Worker};
 use std::ffi::{c_char, c_int};
 use std::iter;
+use std::mem;
+use std::num::NonZeroU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The raw frame of a claim.
 fn raw(frame: Frame) -> netmem_raw {
@@ -27,6 +31,18 @@ fn stopped(frames: &[netmem_raw], n: usize, call: &str) -> c_int {
     match frames.first() {
         Some(netmem_raw { word: 0 }) if n == 0 => refused(Kind::MadeUp, call, RAW, 0, Site::UNKNOWN),
         _ => n as c_int,
+    }
+}
+
+/// Why a word names no raw frame: the frame has a use, as a frame with a handle, or no frame has its number. None if it does.
+#[inline(always)]
+fn why_not_raw(frame: &Frame) -> Option<Bad> {
+    // Relaxed: a use that another thread begins at the same time is a second use of the same claim, which only the caller
+    // can avoid.
+    match slot(frame.id().get()).map(|slot| slot.load(Relaxed) & HOLDER) {
+        Some(NONE) => None,
+        Some(_) => Some(Bad::Over(Some(table::End::Moved))),
+        None => Some(Bad::MadeUp),
     }
 }
 
@@ -241,8 +257,10 @@ pub unsafe extern "C" fn netmem_raw_from_frames_at(
 
 /// Converts `n` raw frames to frames of this worker, from the front of the array, without a copy. Writes their
 /// handles to `frames`, which must be another array. Stops before a word of 0. The words are raw frames no
-/// longer: use the handles.
-/// Returns the number converted, or -EBADF if the first word is 0.
+/// longer: use the handles. The call stops at a word that was converted before, and whose frame is not raw again yet
+/// (used_after_move).
+/// Returns the number converted, or the negative errno if the first word is refused: -EBADF for 0, -ESTALE for a word
+/// that was converted before.
 ///
 /// # Safety
 /// See the module.
@@ -259,27 +277,26 @@ pub unsafe extern "C" fn netmem_raw_into_frames_at(
     let (site, raw, places) = unsafe { (Site::new(site), words(raw.cast_mut(), n), words(frames, n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { tag, held, .. } = &mut *inside;
+    let mut converted = 0;
     let (raw, places) = match (raw, places) {
         (Ok(raw), Ok(places)) => (raw, places),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let mut converted = 0;
-    for burst in raw.chunks(BATCH_MAX) {
-        // SAFETY: the caller's promise.
-        let mut batch = unsafe { claims(burst) };
-        let taken = batch.len();
-        for (place, frame) in places[converted..].iter_mut().zip(batch.drain()) {
-            let traced = sites::is_on().then(|| registry::pool_of(&frame));
-            place.word = tag.give(frame);
-            if let Some(pool) = traced {
-                sites::note_given(iter::once(place.word), pool, site);
-            }
+    for (n, (&netmem_raw { word }, place)) in raw.iter().zip(places).enumerate() {
+        // SAFETY: the caller's promise. A word that is refused stays the caller's.
+        let Some(frame) = NonZeroU64::new(word).map(|word| unsafe { Frame::from_raw(word) }) else { break };
+        let traced = sites::is_on().then(|| registry::pool_of(&frame));
+        if let Some(why) = why_not_raw(&frame) {
+            mem::forget(frame);
+            let errno = refused(Kind::of(why, false), CALL, RAW, word, site);
+            return if n == 0 { errno } else { n as c_int };
         }
-        converted += taken;
-        if taken < burst.len() {
-            break;
+        place.word = tag.give(frame);
+        *held += 1;
+        converted = n + 1;
+        if let Some(pool) = traced {
+            sites::note_given(iter::once(place.word), pool, site);
         }
     }
-    *held += converted as u64;
     stopped(raw, converted, CALL)
 }

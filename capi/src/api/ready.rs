@@ -2,15 +2,13 @@
 
 use super::burst::words;
 use super::known::look_up;
-use super::packet::{free_runs, give_all, note_given, take};
+use super::packet::{free_runs, give_all, note_given, short_of_packets, take};
 use super::pool::find;
 use super::types::{
     list, netmem_count, netmem_heads, netmem_packet, netmem_pool, netmem_ready, netmem_worker, place,
 };
 use super::worker::{cold, out};
 use crate::answer::answer;
-use crate::errno::ENOBUFS;
-use crate::failure::short;
 use crate::misuse::{Kind, PACKET, refused};
 use crate::objects::Uses;
 use crate::packets;
@@ -94,7 +92,8 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
     // SAFETY: the promise of C.
     let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
-    let State { ready: known, heads, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
+    let State { pools, ready: known, heads, packets, worker, tag, uses, held, memory_word, .. } =
+        &mut *inside;
     let (from, places) = match (look_up(&READY, known, *memory_word, (ready.word, CALL, site)), places) {
         (Ok(from), Ok(places)) => (from, places),
         (Err(errno), _) | (_, Err(errno)) => return errno,
@@ -113,11 +112,10 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
         }
         places => alloc(from, (heads_of, worker), (uses, tag), packets, places),
     };
-    if got < places.len() {
-        short(
-            ENOBUFS,
-            c"netmem_ready_alloc: the pool has no more free frames, or the memory has none for heads",
-        );
+    if got < places.len()
+        && let Ok(pool) = find(pools, *memory_word, from.pool, CALL, site)
+    {
+        short_of_packets(pool, worker, CALL);
     }
     *held += got as u64;
     note_given(&places[..got], from.pool, site);

@@ -6,7 +6,7 @@ use super::packet::{give_all, note_given, traced_pool};
 use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_shared, netmem_worker};
 use super::worker::out;
-use crate::errno::{EBUSY, ENOBUFS, ENOMEM};
+use crate::errno::{EBUSY, ENOMEM};
 use crate::failure::{Failure, first_of};
 use crate::misuse::{FRAME, Kind, SHARED, refused};
 use crate::objects::{self, What};
@@ -77,7 +77,7 @@ fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match packets::change_shared(&mut inside.tag, shared.word, change) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).record()),
+        Ok(Err(error)) => Err(Failure::no_room(call, error).record()),
         Err(kind) => Err(refused(kind, call, SHARED, shared.word, site)),
     }
 }

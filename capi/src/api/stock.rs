@@ -90,7 +90,6 @@ pub unsafe extern "C" fn netmem_stock_open(
     stock: *mut netmem_stock,
 ) -> c_int {
     answer("netmem_stock_open", || {
-        workers::begin()?;
         // SAFETY: the promise of C.
         let (config, stock) = unsafe { (given("config", config)?, place("stock", stock)?) };
         unreserved("netmem_stock_config", &config.reserved)?;
@@ -101,6 +100,8 @@ pub unsafe extern "C" fn netmem_stock_open(
         // SAFETY: the promise of C.
         let name = unsafe { string("name", config.name) }?.unwrap_or("stock");
         stock.word = stock::open(name, objects)?;
+        // Last, as for a memory: a call that fails leaves the process as it was.
+        workers::begin()?;
         Ok(0)
     })
 }

@@ -30,7 +30,9 @@ pub unsafe extern "C" fn netmem_detach_at(
 }
 
 /// Attaches `n` detached frames to the worker. Replaces each handle in `frames` by the handle to use from now
-/// on. If several workers try to attach the same frame, one of them gets it.
+/// on. If several workers try to attach the same frame, one of them gets it. The worker may be of another memory: the
+/// frame stays part of its own memory and pool, and goes back there when it is freed. A port whose device reaches only the
+/// memory of its worker (xdp, memif with lend=yes) does not take such a frame (netmem_port_take_unsendable).
 /// Returns as netmem_detach does.
 ///
 /// # Safety

@@ -129,12 +129,12 @@ pub struct netmem_memory_config {
     pub bytes: u64,
     /// Maximum number of workers, 1 to 64. 0: 4.
     pub workers: u32,
-    /// 1: use small pages and do not try to get huge pages.
+    /// 1: use small pages and do not try to get huge pages. 0: try to get huge pages.
     pub small_pages: u32,
     /// 1: allocate the memory in a file that a peer process can map (netmem_memory_fd). A memif port with
     /// lend=yes needs such a memory, smaller than 4 GiB; it lends frames of the memory to its peer. The
     /// caller vouches that peers write only to frames that were handed to them. Caches, size classes and
-    /// heads cannot be opened in such a memory.
+    /// heads cannot be opened in such a memory. 0: private memory.
     pub in_file: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
@@ -152,10 +152,21 @@ pub struct netmem_pool_config {
     pub frame_size: u32,
     /// Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NO_CACHE: no cache.
     pub cache: u32,
-    /// 1: clear all bytes of a frame to 0 when the frame is allocated.
+    /// 1: clear all bytes of a frame to 0 when the frame is allocated. 0: do not.
     pub init_on_alloc: u32,
+    /// Minimum bytes before the data of an empty or received frame, for headers (netmem_push). 0: 64.
+    /// NETMEM_NO_HEADROOM: none. At most `frame_size` less `data`.
+    pub headroom: u32,
+    /// Bytes of data that every empty frame has room for. 0: 1518 of 2048, 3584 of 4096, 7232 of 8192, 14528 of 16384,
+    /// 29120 of 32768. The rest of the frame is used to begin the data of different frames at up to eight different
+    /// places, which spreads them over the processor's caches: so the headroom of a default frame of 2048 bytes is 64
+    /// to 512 bytes, and its tailroom 1536 to 1984. `frame_size` less `headroom`: the data of all frames begins at the
+    /// same place.
+    pub data: u32,
+    /// Maximum number of frames that netmem_pool_resize can set. 0: `frames`.
+    pub capacity: u32,
     /// Must be 0.
-    pub reserved: [u32; 8],
+    pub reserved: [u32; 5],
 }
 
 /// Options of netmem_port_open. A field that is 0 selects the default.
@@ -300,6 +311,17 @@ pub fn unreserved(options: &str, reserved: &[u32]) -> Result<(), Failure> {
             "{options}.reserved[{at}] is {}: set all fields that the program does not use to 0",
             reserved[at]
         ))),
+    }
+}
+
+/// Returns the value of an option that is 1 or 0.
+///
+/// # Errors
+/// It is neither, so that a later version can give other values a meaning.
+pub fn flag(option: &str, value: u32) -> Result<bool, Failure> {
+    match value {
+        0 | 1 => Ok(value == 1),
+        _ => Err(Failure::invalid(format!("{option} is {value}: give 0 or 1"))),
     }
 }
 

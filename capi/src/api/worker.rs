@@ -3,7 +3,7 @@
 use super::types::{netmem_memory, netmem_worker, place};
 use crate::answer::answer;
 use crate::failure::Failure;
-use crate::misuse::{self, Kind};
+use crate::misuse;
 use crate::registry;
 use crate::sites::Site;
 use crate::workers::{self, Inside};
@@ -84,6 +84,5 @@ pub fn cold(worker: netmem_worker, call: &str, work: impl FnOnce(Inside) -> Resu
 #[cold]
 #[inline(never)]
 pub fn out(worker: netmem_worker, call: &str, site: Site) -> c_int {
-    let kind = Kind::from(workers::why_out(worker.word));
-    misuse::refused(kind, call, "worker", worker.word, site)
+    misuse::refused_worker(workers::why_out(worker.word), call, worker.word, site)
 }

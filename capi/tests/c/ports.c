@@ -17,7 +17,7 @@ static void refused(void)
     netmem_port port;
     CHECK(netmem_port_open(worker, pool, "eth0", NULL, &port) == -EINVAL);
     CHECK(strstr(netmem_last_error(), "did you mean packet:eth0 or xdp:eth0?") != NULL);
-    CHECK(netmem_port_open(worker, pool, "packet:nosuch0", NULL, &port) == -EIO && netmem_last_error()[0] != 0);
+    CHECK(netmem_port_open(worker, pool, "packet:nosuch0", NULL, &port) == -ENOENT && netmem_last_error()[0] != 0);
     CHECK(netmem_port_open(worker, pool, NULL, NULL, &port) == -EFAULT);
 }
 

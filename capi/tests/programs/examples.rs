@@ -88,6 +88,22 @@ fn a_full_disk_is_an_error_of_each_example() {
     }
 }
 
+/// Seen: "3 handed over and sent" of 2 frames that were sent and one that the interface had refused.
+#[test]
+fn the_handoff_example_does_not_report_a_frame_as_sent_that_the_interface_refused() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let input = capture::write("refused.pcap", 2);
+    let mut bytes = fs::read(&input).unwrap();
+    // One packet that is shorter than an Ethernet header.
+    bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 10, 0, 0, 0]);
+    bytes.extend([2; 10]);
+    fs::write(&input, bytes).unwrap();
+    let mut handoff = bed.dut.command(compiled(HANDOFF, &GCC).to_str().unwrap());
+    handoff.arg(format!("pcap:in={}", input.display())).arg("packet:one");
+    let said = failed(handoff.env("LD_LIBRARY_PATH", prefix().join("lib")));
+    assert!(said.contains("2 handed over and sent\n") && said.contains("1 not sent: "), "{said}");
+}
+
 /// Seen: both threads went round without end, and Ctrl-C did nothing.
 #[test]
 fn the_handoff_example_ends_by_ctrl_c_while_its_output_has_no_peer() {

@@ -19,6 +19,7 @@ fn what_was_built_is_installed_without_cargo() {
     let other = scratch().join("prefix-without-cargo");
     make(&["install", "CARGO=false"], &other);
     assert!(other.join("lib/libnetmem.so").exists() && other.join("lib/libnetmem.a").exists());
+    assert!(["tsan.supp", "valgrind.supp"].iter().all(|name| other.join("share/netmem").join(name).exists()));
 }
 
 /// Seen: make looked in target/release, where cargo with a target puts nothing.

@@ -12,6 +12,7 @@ mod reports;
 #[path = "../../../tests/testbed/mod.rs"]
 #[allow(dead_code)]
 mod testbed;
+mod user;
 
 use prefix::{Compiler, GCC, STATIC, command, compiled, good, linked, output, prefix, said, scratch};
 use std::os::unix::process::ExitStatusExt;

@@ -11,7 +11,7 @@ const RETENTION_MAX: usize = 1 << 20;
 /// Bytes of memory that kept frames may take up at most: a TiB.
 pub const LOCAL_QUEUE_BYTES_MAX: usize = 1 << 40;
 /// The most ready packets of each worker.
-const READY_PACKETS_MAX: usize = 1 << 16;
+pub const READY_PACKETS_MAX: usize = 1 << 16;
 
 /// Flags about packets, rules and the local queue.
 #[derive(Debug, Args)]

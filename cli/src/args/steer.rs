@@ -53,7 +53,7 @@ pub struct SteerArgs {
     #[arg(long, value_name = "POLICY[,KEY=VALUE]", value_parser = steer)]
     pub steer: Option<Steer>,
 
-    /// In --steer now, as the next seven; refused with the new form.
+    /// A key of --steer now, as the six options below. The refusal names the new form.
     #[arg(long, hide = true, value_name = "N", value_parser = moved("inbox"))]
     inbox: Option<Moved>,
     #[arg(long, hide = true, value_name = "N", value_parser = moved("batch"))]
@@ -148,11 +148,11 @@ fn choice<T, const N: usize>(value: &str, choices: [(&str, T); N]) -> Option<T> 
     choices.into_iter().find_map(|(name, choice)| (name == value).then_some(choice))
 }
 
-/// An option that is a key of `--steer` by now: it has no value.
+/// An option that became a key of `--steer`. It has no value.
 #[derive(Debug, Clone)]
 enum Moved {}
 
-/// Refuses whatever is given to an option that is a key of `--steer` by now.
+/// Refuses the value of an option that became a key of `--steer`.
 fn moved(key: &'static str) -> impl Fn(&str) -> Result<Moved, String> + Clone {
     move |value| {
         let value = match value {

@@ -261,7 +261,8 @@ impl Cuts {
                 *known = seen.or_else(|| known.take());
             }
         }
-        let all_seen = |known: &Option<Rest>| known.as_ref().is_some_and(|(_, seen)| now - *seen < STATUS_TIMEOUT);
+        let all_seen =
+            |known: &Option<Rest>| known.as_ref().is_some_and(|(_, seen)| now - *seen < STATUS_TIMEOUT);
         Cut {
             at: now,
             is_whole: at_rest && fresh.iter().all(|&fresh| fresh) && last.ledgers.iter().all(all_seen),

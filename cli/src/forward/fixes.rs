@@ -146,7 +146,8 @@ pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, plan: &SandboxPla
         let sockets = plan.listening.iter().chain(&plan.made);
         sockets.for_each(|path| drop(fs::remove_file(path)));
     }
-    let is_late = taking_back.is_err() || is_done.recv_timeout(UNDO_TIMEOUT) == Err(RecvTimeoutError::Timeout);
+    let is_late =
+        taking_back.is_err() || is_done.recv_timeout(UNDO_TIMEOUT) == Err(RecvTimeoutError::Timeout);
     if let Some(made) = (**fixes).as_ref().filter(|made| is_late && made.are_left()) {
         let journal = made.journal.path().display();
         log::say(

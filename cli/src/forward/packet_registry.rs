@@ -4,6 +4,7 @@ use super::hooks::Hooks;
 use super::plan::check_rules;
 use super::retention::RetentionThread;
 use crate::args::LOCAL_QUEUE_BYTES_MAX;
+use crate::args::packets::READY_PACKETS_MAX;
 use crate::control::Record;
 use crate::control::registry::Registry;
 use netmem::forward::filter::{FilterControl, Rule, RuleCount};
@@ -22,7 +23,7 @@ impl std::fmt::Display for TooMuch {
     }
 }
 
-/// The maximum number of frames in a local queue, and of ready packets.
+/// The maximum number of frames in a local queue.
 const MOST: usize = 1 << 20;
 /// The longest time limit: a week.
 const MILLISECONDS: u64 = 604_800_000;
@@ -44,13 +45,18 @@ pub fn packets(registry: &mut Registry, hooks: &Hooks, ports: usize) {
     registry.section("slabs", move || vec![slab_record(&heads)]);
     if let Some(first) = hooks.ready.first() {
         let (of, to) = (first.clone(), hooks.ready.clone());
-        let range =
-            (format!("0 to {MOST}"), "packets", "how many each worker may have ready; any more are freed");
+        let range = (
+            format!("0 to {READY_PACKETS_MAX}"),
+            "packets",
+            "how many each worker may have ready; any more are freed",
+        );
         registry.number(
             "ready.packets.max",
             range,
             move || of.max(),
-            move |max| within(max, MOST).map(|max| to.iter().for_each(|ready| ready.set_max(max))),
+            move |max| {
+                within(max, READY_PACKETS_MAX).map(|max| to.iter().for_each(|ready| ready.set_max(max)))
+            },
         );
     }
     let controls = hooks.rules();

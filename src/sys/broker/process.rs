@@ -121,7 +121,8 @@ impl Drop for BrokerProcess {
         }
         let begun = Instant::now();
         // If other code has waited for it, there is nothing to wait for. A broker that does not end is left alone.
-        while matches!(waitpid(Some(self.0), WaitOptions::NOHANG), Ok(None)) && begun.elapsed() < END_TIMEOUT {
+        while matches!(waitpid(Some(self.0), WaitOptions::NOHANG), Ok(None)) && begun.elapsed() < END_TIMEOUT
+        {
             thread::sleep(Duration::from_millis(1));
         }
     }
