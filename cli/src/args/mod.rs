@@ -31,7 +31,7 @@ pub use grant::GrantArgs;
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
 pub use observe::{ReloadArgs, SetArgs, StatArgs, TopArgs};
-pub use packets::{LOCAL_QUEUE_BYTES_MAX, PacketArgs, PathArg, ReadyHeads};
+pub use packets::{LOCAL_QUEUE_BYTES_MAX, PacketArgs, PathArg, READY_PACKETS_MAX, ReadyHeads};
 pub use port_interface::port_interface;
 pub use recorder::{LOST_BETWEEN, RecordArgs, RecorderPlan, When};
 pub use route::{ByPort, OfPort, check_interfaces};

@@ -3,8 +3,7 @@
 use super::hooks::Hooks;
 use super::plan::check_rules;
 use super::retention::RetentionThread;
-use crate::args::LOCAL_QUEUE_BYTES_MAX;
-use crate::args::packets::READY_PACKETS_MAX;
+use crate::args::{LOCAL_QUEUE_BYTES_MAX, READY_PACKETS_MAX};
 use crate::control::Record;
 use crate::control::registry::Registry;
 use netmem::forward::filter::{FilterControl, Rule, RuleCount};
