@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]
+mod kind;
 mod lend;
 mod memif;
 mod nearest;
