@@ -12,8 +12,8 @@
 //! ```
 #![deny(unsafe_code)]
 
-#[allow(unsafe_code)]
 mod kind;
+#[allow(unsafe_code)]
 mod lend;
 mod memif;
 mod nearest;

@@ -177,7 +177,8 @@ reasons! {
     /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
     TxRefused = "tx_refused",
     /// The packet is longer than the egress port can send. It lies in more parts than the port's device takes for one
-    /// packet, or does not fit into the one frame to which a packet of several parts is copied.
+    /// packet, is longer than the MTU of its interface allows, or does not fit into the one frame to which a packet of
+    /// several parts is copied.
     TxTooLong = "tx_too_long",
     /// The mode or a filter rule drops it.
     FilterDrop = "filter_drop",

@@ -13,7 +13,7 @@
 //! generic mode on request, a longer packet comes in several chunks (Linux 6.6). It is put together and, if a host has
 //! left that to a card, cut. A frame of a pool with larger frames lies in several chunks of the UMEM. Its first chunk
 //! is posted for reception. Its transmission takes a descriptor for each chunk (`tx_too_long` if the kernel takes no
-//! such packets).
+//! such packets). Frames longer than the interface's MTU allows are refused as well: the kernel would drop them silently.
 //!
 //! With [`Punt::Control`] the kernel keeps using the interface: its addresses answer, its neighbours are found, and
 //! routing daemons use it. All other packets come to the port. Own addresses are read when the first such port is
