@@ -38,8 +38,8 @@ pub(super) fn check(ports: &[Box<dyn Port>], pool: &Pool, decision: &dyn Decide)
         return Err(ForwardError::Ports(ports.len()));
     }
     // Such a port would be up and receive nothing.
-    let refuses = |port: &&Box<dyn Port>| port.own_pool().is_none() && !port.takes_frames_of(pool);
-    if let Some(port) = ports.iter().find(refuses) {
+    let mut each = ports.iter().map(|port| &**port);
+    if let Some(port) = each.find(|port| port.own_pool().is_none() && !port.takes_frames_of(pool)) {
         return Err(ForwardError::Pool { port: port.name().to_owned(), pool: pool.name().to_owned() });
     }
     match decision.reasons().len() {

@@ -58,12 +58,12 @@ impl Device for Broken {
             self.received += 1;
             match self.breaks {
                 Breaks::CutIn => packet.truncate(30),
-                Breaks::Loses if self.received % 7 == 0 => continue,
-                Breaks::LosesCounted if self.received % 7 == 0 => {
+                Breaks::Loses if self.received.is_multiple_of(7) => continue,
+                Breaks::LosesCounted if self.received.is_multiple_of(7) => {
                     counters.add(|counters| &counters.rx_dropped, 1);
                     continue;
                 }
-                Breaks::Doubles if self.received % 7 == 0 => line.inward.push_front(packet.clone()),
+                Breaks::Doubles if self.received.is_multiple_of(7) => line.inward.push_front(packet.clone()),
                 _ => {}
             }
             room.put(packet.len()).unwrap().copy_from_slice(&packet);
