@@ -72,11 +72,16 @@ fn sizes_of_frames_and_packets_that_do_not_fit_are_refused_with_those_that_do() 
 #[test]
 fn ports_of_an_unknown_kind_or_form_are_refused_with_the_form() {
     let port = "KIND:NAME";
-    let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...][,take=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+    let kinds = "unknown kind of port in \"veth:0\": write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...][,take=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
     refused_values("--port", port, &["veth:0"], kinds);
     let meant = "give the kind of port too: did you mean packet:eth0 or xdp:eth0?";
     refused_values("--port", port, &["eth0"], meant);
-    refused_values("--port", port, &["XDP:eth0"], "unknown kind of port XDP: did you mean xdp:...?");
+    refused_values(
+        "--port",
+        port,
+        &["XDP:eth0"],
+        "unknown kind of port in \"XDP:eth0\": did you mean xdp:...?",
+    );
     let form = "write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1";
     refused_values("--port", port, &["xdp", "xdp:", "xdp:eth0:1:2"], form);
     let queue = "the queue must be a number from 0, as in xdp:eth0:1";

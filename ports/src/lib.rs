@@ -12,6 +12,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod kind;
 #[allow(unsafe_code)]
 mod lend;
 mod memif;

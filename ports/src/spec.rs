@@ -1,9 +1,9 @@
 //! One `--port` option: its text and its meaning.
 
+use super::kind::unknown;
 use super::memif::memif;
 use super::options::Keys;
 use super::xdp::{XdpSpec, xdp};
-use crate::nearest::nearest;
 use netmem::port::fault::{Chance, FaultConfig};
 use netmem::port::memif::{MemifConfig, PeerUser, Role};
 use netmem::port::pcap::{PcapConfig, Speed};
@@ -12,9 +12,6 @@ use netmem::wire::MacAddr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The error message for an unknown kind.
-const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...][,take=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
 
 /// The keys of a packet port.
 const PACKET: Keys = Keys {
@@ -237,19 +234,6 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
     }
 }
 
-/// Returns what may have been meant: an interface without a kind, or a misspelt kind.
-fn unknown(text: &str) -> String {
-    let kind = text.split(':').next().unwrap_or_default();
-    let kinds = ["xdp", "memif", "packet", "tap", "pcap", "fault", "trace"];
-    match nearest(kinds, &kind.to_ascii_lowercase()) {
-        Some(near) if text.contains(':') => format!("unknown kind of port {kind}: did you mean {near}:...?"),
-        _ if !text.is_empty() && !text.contains([':', '/', ',', '=']) => {
-            format!("give the kind of port too: did you mean packet:{text} or xdp:{text}?")
-        }
-        _ => KINDS.into(),
-    }
-}
-
 /// Splits the options of a wrapping port from the inner port. A `/` is part of a file's name unless a kind of port
 /// follows.
 fn split_wrap(text: &str) -> Option<(&str, &str)> {
@@ -455,6 +439,7 @@ mod tests {
             ("eth0", "did you mean packet:eth0 or xdp:eth0?"),
             ("XDP:eth0", "did you mean xdp:...?"),
             ("paket:eth0", "did you mean packet:...?"),
+            ("xpd:u1f", "unknown kind of port in \"xpd:u1f\": did you mean xdp:...?"),
             ("", "xdp:IFNAME"),
             ("mem:0", "leave --port out"),
             ("xdp", "xdp:eth0:1"),

@@ -142,7 +142,8 @@ pub trait Decide: Send {
         false
     }
 
-    /// Names of the decision's own reasons, [`Reason::Own`] 0 and following. They are counter names, in snake_case.
+    /// Names of the decision's own reasons, [`Reason::Own`] 0 and following. They are counter names, in snake_case, and at
+    /// most 16 ([`Reason::OWN_MAX`]); with more, no forwarder is made.
     fn reasons(&self) -> &'static [&'static str] {
         &[]
     }

@@ -13,7 +13,7 @@
 
 use super::decide::{Decide, Verdicts};
 use super::egress::Egress;
-use super::error::ForwardError;
+use super::error::{self, ForwardError};
 use super::free::Free;
 use super::idle::IdleControl;
 use super::latency::Probe;
@@ -97,17 +97,15 @@ impl Forwarder {
     /// Makes a forwarder over `ports`. It keeps their fill rings full from `pool`, and calls `decision` for each burst.
     ///
     /// # Errors
-    /// Returns [`ForwardError`] if there is no port or more than 255, or if the decision does not support that many.
+    /// Returns [`ForwardError`] if there is no port or more than 255, if a port cannot receive into the pool's frames, or
+    /// if the decision does not support that many ports or has too many reasons of its own.
     #[cold]
     pub fn new(
         ports: Vec<Box<dyn Port>>,
         pool: Pool,
         decision: Box<dyn Decide>,
     ) -> Result<Forwarder, ForwardError> {
-        if !(1..=255).contains(&ports.len()) {
-            return Err(ForwardError::Ports(ports.len()));
-        }
-        decision.check(ports.len()).map_err(ForwardError::Decision)?;
+        error::check(&ports, &pool, &*decision)?;
         let share = (pool.frames() / ports.len()).max(1);
         let mut egresses: Vec<_> = ports.into_iter().map(Egress::new).collect();
         if decision.takes_offloads() {

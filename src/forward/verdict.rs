@@ -106,8 +106,9 @@ macro_rules! reasons {
         #[non_exhaustive]
         pub enum Reason {
             $($(#[$doc])* $reason,)*
-            /// A reason of the decision's own, by its number, which is less than [`OWN_MAX`](Self::OWN_MAX). Its name
-            /// is the one of that number in [`Decide::reasons`](super::Decide::reasons).
+            /// A reason of the decision's own, by its number, which is less than [`OWN_MAX`](Self::OWN_MAX), 16. Its name
+            /// is the one of that number in [`Decide::reasons`](super::Decide::reasons). All other numbers are counted
+            /// as one, `own_invalid`.
             Own(u8),
         }
 
@@ -126,12 +127,14 @@ macro_rules! reasons {
                 }
             }
 
-            /// The number of its counter: its index in [`ALL`](Self::ALL). Those of a decision's own follow.
+            /// The number of its counter: its index in [`ALL`](Self::ALL). Those of a decision's own follow, and then
+            /// the one of all numbers that a decision's own reasons cannot have.
             #[inline]
             pub const fn index(self) -> usize {
                 match self {
                     $(Reason::$reason => FrameState::$reason as usize,)*
-                    Reason::Own(n) => Reason::ALL.len() + n as usize % Reason::OWN_MAX,
+                    Reason::Own(n) if (n as usize) < Reason::OWN_MAX => Reason::ALL.len() + n as usize,
+                    Reason::Own(_) => Reason::ALL.len() + Reason::OWN_MAX,
                 }
             }
         }
@@ -174,7 +177,8 @@ reasons! {
     /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
     TxRefused = "tx_refused",
     /// The packet is longer than the egress port can send. It lies in more parts than the port's device takes for one
-    /// packet, or does not fit into the one frame to which a packet of several parts is copied.
+    /// packet, is longer than the MTU of its interface allows, or does not fit into the one frame to which a packet of
+    /// several parts is copied.
     TxTooLong = "tx_too_long",
     /// The mode or a filter rule drops it.
     FilterDrop = "filter_drop",
@@ -227,10 +231,14 @@ impl Reason {
 }
 
 impl Reason {
-    /// The name of its counter, for a decision with these names for its own reasons; "own" if there is no such name.
+    /// The name of its counter, for a decision with these names for its own reasons. Without a name there, it is `own_7`,
+    /// say.
     pub(super) fn name_among(self, own: &'static [&'static str]) -> &'static str {
         match self {
-            Reason::Own(n) => own.get(usize::from(n)).copied().unwrap_or(self.name()),
+            Reason::Own(n) => {
+                let n = usize::from(n).min(Reason::OWN_MAX);
+                own.iter().take(Reason::OWN_MAX).nth(n).copied().unwrap_or(UNNAMED[n])
+            }
             _ => self.name(),
         }
     }
@@ -249,10 +257,18 @@ impl From<Malformed> for Reason {
     }
 }
 
+/// The names of a decision's own reasons that have none in [`Decide::reasons`](super::Decide::reasons), by number, and of
+/// all numbers that such a reason cannot have.
+#[rustfmt::skip]
+const UNNAMED: [&str; Reason::OWN_MAX + 1] = [
+    "own_0", "own_1", "own_2", "own_3", "own_4", "own_5", "own_6", "own_7", "own_8", "own_9", "own_10", "own_11",
+    "own_12", "own_13", "own_14", "own_15", "own_invalid",
+];
+
 /// Counts of dropped frames, by reason. One thread counts; any thread may read.
 #[derive(Debug)]
 pub struct Drops {
-    counts: [Count; Reason::ALL.len() + Reason::OWN_MAX],
+    counts: [Count; Reason::ALL.len() + Reason::OWN_MAX + 1],
     /// The names of the decision's own reasons.
     own: &'static [&'static str],
 }
@@ -285,13 +301,17 @@ impl Drops {
         self.counts.iter().map(Count::get).sum()
     }
 
-    /// Every reason with its count, including those at zero. Of a decision's own reasons, those that have a name.
+    /// Every reason with its count, including those at zero. Of a decision's own reasons, those that have a name or have
+    /// been counted, so that the counts add up to [`total`](Self::total).
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
-        let own = (0..self.own.len().min(Reason::OWN_MAX)).map(|n| Reason::Own(n as u8));
-        Reason::ALL.iter().copied().chain(own).map(|reason| (reason, self.get(reason)))
+        let own = (0..=Reason::OWN_MAX).map(|n| Reason::Own(n as u8));
+        let all = Reason::ALL.iter().copied().chain(own).map(|reason| (reason, self.get(reason)));
+        let listed = Reason::ALL.len() + self.own.len().min(Reason::OWN_MAX);
+        all.filter(move |(reason, frames)| reason.index() < listed || *frames > 0)
     }
 
-    /// The name of a reason's counter, including the decision's own reasons; "own" if such a reason has no name.
+    /// The name of a reason's counter, including the decision's own reasons. Such a reason without a name is called by its
+    /// number, as in `own_7`, and `own_invalid` if it cannot have that number.
     pub fn name(&self, reason: Reason) -> &'static str {
         reason.name_among(self.own)
     }
@@ -352,7 +372,21 @@ mod tests {
         let counted =
             drops.iter().filter(|(_, frames)| *frames > 0).map(|(reason, n)| (drops.name(reason), n));
         assert_eq!(counted.collect::<Vec<_>>(), [("limited", 3)]);
-        assert_eq!((drops.name(Reason::Own(0)), drops.name(Reason::Own(9))), ("blocked", "own"));
+        assert_eq!((drops.name(Reason::Own(0)), drops.name(Reason::Own(9))), ("blocked", "own_9"));
         assert_eq!((drops.iter().count(), drops.total()), (Reason::ALL.len() + 2, 3));
+    }
+
+    /// Seen: frames dropped as `Own(16)` counted under the name of number 0, and those dropped as `Own(7)`, which had no
+    /// name, were in the total and in no line.
+    #[test]
+    fn an_own_reason_without_a_name_or_with_too_high_a_number_has_a_line_of_its_own() {
+        let drops = Drops::with_own(&["blocked"]);
+        for (own, frames) in [(0, 1), (7, 2), (16, 4), (255, 8)] {
+            drops.add(Reason::at(Reason::Own(own).index()), frames);
+        }
+        let lines = drops.iter().filter(|(_, frames)| *frames > 0).map(|(reason, n)| (drops.name(reason), n));
+        assert_eq!(lines.collect::<Vec<_>>(), [("blocked", 1), ("own_7", 2), ("own_invalid", 12)]);
+        assert_eq!((drops.total(), drops.get(Reason::Own(16))), (15, 12));
+        assert_eq!(drops.name(Reason::Own(15)), UNNAMED[15]);
     }
 }

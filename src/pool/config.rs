@@ -10,7 +10,8 @@ use crate::sys::table::TableError;
 pub struct PoolConfig {
     /// The name of the pool in reports. Default "pool".
     pub name: String,
-    /// Maximum number of frames, 1..=2^22. The pool takes pages as it needs them. Default 4,096.
+    /// Maximum number of frames, 1..=2^22, rounded up to whole pages: of frames of 2,048 bytes, to an even number. The pool
+    /// takes pages as it needs them. Default 4,096.
     pub frames: usize,
     /// Maximum number of frames that [`Pool::resize`](super::Pool::resize) can set, up to 2^22. 0, the default, means
     /// `frames`.
@@ -20,7 +21,9 @@ pub struct PoolConfig {
     /// Bytes kept free before the data of a frame that is given out. Default 64.
     pub headroom: usize,
     /// Bytes of data that every frame has room for, at every colour. The rest of the frame is used for colours. Default
-    /// [`PoolConfig::room`] of the frame size.
+    /// [`PoolConfig::room`] of the frame size. A port that copies receives longer packets too, up to the frame size less the
+    /// headroom: their data then begins earlier than the colour. A frame of AF_XDP has no colour, and the kernel leaves 256
+    /// bytes free before the data.
     pub data: usize,
     /// Maximum number of frames in the owner's cache. page_pool has 128 for budgets of 64. Completions that are polled
     /// every 256 frames need twice their number, as in DPDK. 0: every frame passes the depot, under its lock. Default
@@ -104,6 +107,20 @@ pub enum PoolError {
         /// The valid range.
         range: &'static str,
     },
+    /// The headroom and the data do not fit into a frame.
+    #[error(
+        "headroom {headroom}: give at most {most}, which is the frame size {frame_size} less the data {data}"
+    )]
+    Headroom {
+        /// The headroom that was given.
+        headroom: usize,
+        /// The largest one.
+        most: usize,
+        /// Bytes of a frame.
+        frame_size: usize,
+        /// Bytes of data that every frame shall have room for.
+        data: usize,
+    },
     /// The process has 65,535 pools already.
     #[error("there are 65535 pools already: close one first")]
     TooMany,
@@ -133,11 +150,14 @@ pub(super) fn check(config: &PoolConfig) -> Result<(), PoolError> {
         ("frames", config.frames, (1..=FRAMES_MAX).contains(&config.frames), "1 to 4194304"),
         ("frame size", size, PoolConfig::has_size(size), "2048, 4096, 8192, 16384 or 32768"),
         ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
-        ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
         ("capacity", config.capacity, config.capacity <= FRAMES_MAX, "0 to 4194304"),
     ];
     match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
         Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),
+        None if config.headroom > room => {
+            let PoolConfig { headroom, frame_size, data, .. } = *config;
+            Err(PoolError::Headroom { headroom, most: room, frame_size, data })
+        }
         None => check_cache(config.cache, config.refill),
     }
 }

@@ -227,6 +227,12 @@ impl Frame {
         self.desc().has_offload()
     }
 
+    /// Whether nothing but room is before the data.
+    #[cold]
+    pub(super) fn is_bare(&self) -> bool {
+        self.desc().off & METADATA == 0
+    }
+
     /// Bytes after the data.
     #[inline]
     pub fn tailroom(&self) -> usize {

@@ -140,6 +140,15 @@ pub(super) fn pool_of(frame: &Frame) -> *const Shared {
     unsafe { pool(frame.id()) }
 }
 
+/// The smallest headroom of an empty frame of the pool that a frame belongs to.
+#[cold]
+pub(super) fn least_headroom(frame: &Frame) -> usize {
+    // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
+    let pool = unsafe { &*pool_of(frame) };
+    // No bit of the number: the first colour.
+    pool.start.of(0) as usize
+}
+
 /// The pool of the first of `frames`, and how many frames from there on belong to it. `frames` is not empty.
 ///
 /// # Cost

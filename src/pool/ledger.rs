@@ -120,7 +120,7 @@ impl fmt::Display for Holder {
 /// A closed pool has frames that were not freed by the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "pool {}: {} of {} frames are still out ({} with the program, {} with devices, {} in queues, {} in ready pools){}",
+    "pool {:?}: {} of {} frames are still out ({} with the program, {} with devices, {} in queues, {} in ready pools){}",
     .0.name, .0.out(), .0.total, .0.owned, .0.posted, .0.queued, .0.ready, by(.1)
 )]
 pub struct StillOut(

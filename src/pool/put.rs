@@ -2,6 +2,7 @@
 
 use super::desc::NoRoom;
 use super::frame::Frame;
+use super::frame_table;
 
 impl Frame {
     /// Does the same as [`Frame::put`] with bytes that are all 0.
@@ -41,6 +42,26 @@ impl Frame {
     pub fn put_slice(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
         self.put(bytes.len())?.copy_from_slice(bytes);
         Ok(())
+    }
+
+    /// As [`Frame::put`], for a port that copies a packet into the frame. If the packet is too long to lie behind the frame's
+    /// colour, its data begins earlier, down to the pool's headroom. Data that is there already moves.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if there is not enough room either, or the data has an offload or a timestamp before it; nothing has changed
+    /// then.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn put_earlier(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let (len, room) = (self.len(), self.tailroom());
+        let spare = self.headroom().saturating_sub(frame_table::least_headroom(self));
+        let spare = if len == 0 || self.is_bare() { spare } else { 0 };
+        if let Some(lack) = n.checked_sub(room).filter(|&lack| 0 < lack && lack <= spare) {
+            self.push(lack)?;
+            self.data_mut().copy_within(lack.., 0);
+            self.trim(len)?;
+        }
+        self.put(n)
     }
 
     /// Writes 0 into every byte of the frame, also around its data.

@@ -2,9 +2,11 @@
 //!
 //! [`check`] makes sequences of calls. After each call it compares the port's counters, the frames that stayed, and the
 //! ledger of the pool with the calls made. Some of the offered frames are too short for an interface or belong to
-//! another memory. The frames that the port transmits must come to its peer, in order. After the port is dropped, every
-//! frame must be free again. All ports of this crate pass the test, and a port written elsewhere can be checked in the
-//! same way:
+//! another memory, and some have 1,400 bytes. The frames that the port transmits must come to its peer, whole and in
+//! order. The frames that its peer sends must be received whole and in order. At the end the peer sends frames one at a
+//! time, while empty frames are posted: each must be received, or be counted as lost. After the port is dropped, every
+//! frame must be free again. The port's name must begin with its kind. All ports of this crate pass the test, and a port
+//! written elsewhere can be checked in the same way:
 //!
 //! ```
 //! use netmem::port::conformance::{Peer, check};
@@ -33,16 +35,23 @@
 //! });
 //! ```
 
+mod fixture;
+
+pub use fixture::Fixture;
+
 use super::{Port, PortCounters, PortState};
-use crate::page::{BackingPreference, Memory, MemoryConfig};
-use crate::pool::{Batch, Pool, PoolConfig};
-use crate::sync::Worker;
+use crate::pool::Batch;
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 /// Number of frames of the pool.
 const FRAMES: usize = 256;
-/// Bytes of a frame that every port carries, [`HEADER`] included.
+/// Bytes of most frames, [`HEADER`] included.
 const LEN: usize = 60;
+/// Bytes of every fourth frame. Every port carries it.
+const LONG: usize = 1400;
+/// Number of frames that the peer sends one at a time at the end.
+const ONE_BY_ONE: usize = 32;
 /// Bytes of a frame that some ports do not carry.
 const RUNT: usize = 5;
 /// Maximum number of rounds in which all transmitted frames are sent.
@@ -55,48 +64,6 @@ const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
 const SEQUENCES: u64 = 48;
 /// Maximum number of calls in a sequence.
 const CALLS: u64 = 60;
-
-/// A memory with a worker and a pool, for opening a port.
-#[derive(Debug)]
-pub struct Fixture {
-    /// The worker that makes all calls.
-    pub w: Worker,
-    /// Frames for the port, each with at least 1,518 bytes of room.
-    pub pool: Pool,
-    /// The memory that the frames lie in.
-    pub memory: Memory,
-}
-
-impl Fixture {
-    /// Makes a memory with a pool of that many frames, at most 512.
-    ///
-    /// # Panics
-    /// Panics if the system does not have enough memory.
-    pub fn new(frames: usize) -> Fixture {
-        Fixture::over(Memory::new(&Fixture::config()).expect("2 MiB of memory"), frames)
-    }
-
-    /// Makes a pool of that many frames in a memory that was made with [`Fixture::config`].
-    ///
-    /// # Panics
-    /// Panics if the memory does not have that many frames.
-    pub fn over(memory: Memory, frames: usize) -> Fixture {
-        let mut w = memory.worker().expect("a worker for the memory");
-        let config = PoolConfig { frames, ..PoolConfig::default() };
-        let pool = Pool::new(&memory, &mut w, &config).expect("pages for the pool");
-        Fixture { w, pool, memory }
-    }
-
-    /// Returns the settings for two mebibytes and one worker.
-    pub fn config() -> MemoryConfig {
-        MemoryConfig {
-            bytes: 2 << 20,
-            workers: 1,
-            backing: BackingPreference::Small,
-            ..MemoryConfig::default()
-        }
-    }
-}
 
 /// The other end of a port's link.
 pub trait Peer {
@@ -192,7 +159,7 @@ pub enum Step {
 /// calls. The sequences are the same in every run.
 ///
 /// # Panics
-/// Panics if a promise is broken. The output begins with the sequence.
+/// Panics if a promise is broken. The output ends with the sequence.
 pub fn check(mut open: impl FnMut(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>)) {
     for seed in 0..SEQUENCES {
         let steps = sequence(seed);
@@ -272,15 +239,28 @@ struct Walk {
     seen: usize,
     /// Frames made so far.
     made: u32,
+    /// The numbers of the frames that may be received next, in order, and whether the peer sent them.
+    coming: VecDeque<(u32, bool)>,
+    /// Number of received frames that the peer sent.
+    come: usize,
+    /// The peer sees what is transmitted. Otherwise the port may receive it again itself.
+    has_peer: bool,
+    /// Frames are broken on purpose ([`fault`](super::fault)), so they are not compared.
+    breaks: bool,
 }
 
 impl Walk {
-    fn begin(here: Fixture, elsewhere: Fixture, port: Box<dyn Port>, peer: Box<dyn Peer>) -> Walk {
-        assert!(port.name().starts_with(port.kind()), "{} is no {}", port.name(), port.kind());
+    fn begin(here: Fixture, elsewhere: Fixture, port: Box<dyn Port>, mut peer: Box<dyn Peer>) -> Walk {
+        let (name, kind) = (port.name(), port.kind());
+        assert!(name.starts_with(kind), "the name {name:?} does not begin with the port's kind {kind:?}");
         assert_eq!(port.state(), PortState::Up);
         let counted = counters(&*port);
-        let (held, sent, seen, made) = (Batch::new(), Vec::new(), 0, 0);
-        Walk { here, elsewhere, port, peer, held, counted, sent, seen, made }
+        let counts = port.wrap_counters().into_iter().flat_map(|wrap| wrap.counts());
+        let breaks = counts.into_iter().any(|(name, _)| name.starts_with("fault_"));
+        let has_peer = peer.collect().is_some();
+        let (held, sent, coming) = (Batch::new(), Vec::new(), VecDeque::new());
+        let (seen, made, come) = (0, 0, 0);
+        Walk { here, elsewhere, port, peer, held, counted, sent, seen, made, coming, come, has_peer, breaks }
     }
 
     /// Makes a call, and checks the invariants that hold after each call.
@@ -304,33 +284,72 @@ impl Walk {
         assert!(ledger.balanced(), "{step:?}: {ledger:?}");
     }
 
-    /// Returns bytes that no other frame has.
-    fn bytes(&mut self) -> Vec<u8> {
-        let mut bytes = HEADER.to_vec();
-        bytes.extend(self.made.to_be_bytes());
-        bytes.resize(LEN, 7);
+    /// Returns bytes that no other frame has, and their number.
+    fn bytes(&mut self) -> (u32, Vec<u8>) {
+        let number = self.made;
         self.made += 1;
-        bytes
+        (number, bytes_of(number))
     }
 
     fn deliver(&mut self, n: usize) {
         for _ in 0..n {
-            let bytes = self.bytes();
+            let (number, bytes) = self.bytes();
+            self.coming.push_back((number, true));
             self.peer.deliver(&bytes);
         }
     }
 
-    /// Receives frames. Checks that nothing of an earlier use of the frame stands before or behind a packet.
+    /// Receives frames. Checks that each is one that was sent to the port, whole, and that none comes before an earlier
+    /// one, or twice. Frames of others, as an interface has, are left out.
     fn receive(&mut self) {
-        let Walk { here: Fixture { w, .. }, port, held, .. } = self;
+        let Walk { here: Fixture { w, .. }, port, held, coming, .. } = self;
         let (at_end, before) = (port.rx_finished(), held.len());
         let n = take(held, |frames| port.rx(w, frames));
         assert!(n == 0 || !at_end, "it was at its end");
         self.counted[0] += n;
         self.counted[4] += held[before..].iter().map(|frame| frame.len()).sum::<usize>();
-        for frame in held[before..].iter().filter(|frame| is_made(frame.data())) {
-            let data = frame.data();
-            assert!(data.starts_with(&HEADER) && data.len() <= LEN, "received {data:x?}");
+        if self.breaks {
+            return;
+        }
+        for data in held[before..].iter().map(|frame| frame.data()) {
+            let shortest = if self.has_peer { HEADER.len() } else { 0 };
+            assert!(data.len() >= shortest, "received {} bytes, which nobody sent: {data:x?}", data.len());
+            if !is_made(data) {
+                continue;
+            }
+            let number = data.get(HEADER.len()..).and_then(|rest| rest.first_chunk());
+            let number = number.map(|number| u32::from_be_bytes(*number));
+            let place = coming.iter().position(|coming| Some(coming.0) == number);
+            let is_whole = number.is_some_and(|number| data == bytes_of(number));
+            assert!(is_whole, "received {} bytes that were not sent so: {data:x?}", data.len());
+            let place =
+                place.expect("received a frame twice, or before an earlier one, or one that was not sent");
+            self.come += coming.drain(..=place).next_back().map_or(0, |(_, is_peers)| usize::from(is_peers));
+        }
+    }
+
+    /// Has the peer send frames one at a time while empty frames are posted. Checks that each is received or counted as
+    /// lost. Does nothing if the peer sends none, or the port is at the end of its input.
+    fn arrive(&mut self) {
+        for _ in 0..ONE_BY_ONE {
+            if self.port.rx_finished() || self.breaks {
+                return;
+            }
+            let (come, lost) = (self.come, self.port.counters().rx_drops());
+            let rounds = if self.has_peer || come > 0 { ROUNDS } else { 1 };
+            [Step::Refill(FRAMES / 2), Step::Kick].iter().for_each(|step| self.take(step));
+            self.take(&Step::Deliver(1));
+            let has_come = |walk: &Walk| walk.come > come || walk.port.counters().rx_drops() > lost;
+            for _ in 0..rounds {
+                [Step::Rx, Step::Free, Step::Kick].iter().for_each(|step| self.take(step));
+                if has_come(self) {
+                    break;
+                }
+            }
+            assert!(
+                rounds == 1 || has_come(self),
+                "a frame that the peer sent is neither received nor counted as lost"
+            );
         }
     }
 
@@ -358,27 +377,28 @@ impl Walk {
     fn transmit(&mut self, n: usize, kind: BadFrame, odd: u64) {
         let (mut frames, mut offered) = (Batch::new(), Vec::new());
         for i in 0..n {
-            let (is_odd, bytes) = (is_odd(odd, i), self.bytes());
+            let (is_odd, (number, bytes)) = (is_odd(odd, i), self.bytes());
             let foreign = is_odd && kind == BadFrame::Foreign;
             let Fixture { w, pool, .. } = if foreign { &mut self.elsewhere } else { &mut self.here };
             let Some(mut frame) = pool.alloc(w) else { break };
-            let len = if is_odd && kind == BadFrame::Short { RUNT } else { LEN };
+            let len = if is_odd && kind == BadFrame::Short { RUNT } else { bytes.len() };
             frame.put_slice(&bytes[..len]).expect("room for a frame");
-            offered.push(((frame.id(), is_odd), bytes));
+            offered.push(((frame.id(), is_odd), bytes, len));
+            // A port without a peer may be a loop.
+            self.coming.extend((!self.has_peer).then_some((number, false)));
             drop(frames.push(frame));
         }
         let n = self.port.tx(&mut self.here.w, &mut frames);
         let stayed = ids(&frames);
-        let all: Vec<_> = offered.iter().map(|(frame, _)| *frame).collect();
+        let all: Vec<_> = offered.iter().map(|(frame, ..)| *frame).collect();
         assert_stayed(&all, &stayed, n);
         self.counted[1] += n;
-        let sent = offered.iter().filter(|((id, _), _)| !stayed.contains(id));
-        self.counted[5] +=
-            sent.map(|((_, odd), _)| if *odd && kind == BadFrame::Short { RUNT } else { LEN }).sum::<usize>();
+        let sent = offered.iter().filter(|((id, _), ..)| !stayed.contains(id));
+        self.counted[5] += sent.map(|(.., len)| *len).sum::<usize>();
         let is_gone =
             |(id, odd): (NonZeroU32, bool)| !stayed.contains(&id) && (!odd || kind == BadFrame::Foreign);
-        let taken = offered.into_iter().filter(|(frame, _)| is_gone(*frame));
-        self.sent.extend(taken.map(|(_, bytes)| bytes));
+        let taken = offered.into_iter().filter(|(frame, ..)| is_gone(*frame));
+        self.sent.extend(taken.map(|(_, bytes, _)| bytes));
         frames.free(&mut self.here.w);
     }
 
@@ -392,7 +412,7 @@ impl Walk {
         Some(())
     }
 
-    /// Checks that all transmitted frames are seen. Then drops the port and checks that every frame is free.
+    /// Checks that all transmitted frames are seen, and all that the peer sends received. Then drops the port and checks that every frame is free.
     fn end(mut self) {
         for _ in 0..ROUNDS {
             self.take(&Step::Kick);
@@ -403,6 +423,7 @@ impl Walk {
             }
         }
         assert!(self.peer.collect().is_none() || self.seen == self.sent.len(), "{} are seen", self.seen);
+        self.arrive();
         let Walk { here, elsewhere, port, peer, held, .. } = self;
         drop((port, held, peer));
         for ledger in [here.pool.ledger(), elsewhere.pool.ledger()] {
@@ -415,6 +436,16 @@ impl Walk {
 fn counters(port: &dyn Port) -> [usize; 6] {
     let PortCounters { rx, tx, completed, filled, rx_bytes, tx_bytes, .. } = &*port.counters();
     [rx, tx, completed, filled, rx_bytes, tx_bytes].map(|count| count.get() as usize)
+}
+
+/// Returns the bytes of the frame of that number: each fourth is long. Its bytes differ from those of the next frames, and
+/// from each other.
+fn bytes_of(number: u32) -> Vec<u8> {
+    let len = if number % 4 == 3 { LONG } else { LEN };
+    let mut bytes = HEADER.to_vec();
+    bytes.extend(number.to_be_bytes());
+    bytes.extend((bytes.len()..len).map(|at| (number as usize * 7 + at) as u8));
+    bytes
 }
 
 /// Whether these bytes contain a frame that the test made, whole or behind other bytes.

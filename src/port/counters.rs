@@ -57,15 +57,16 @@ pub struct PortCounters {
     /// Packets received that are longer than their link allows and are not TCP. Nothing defines how to cut them, so
     /// they are dropped.
     pub udp_without_size: Count,
-    /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller.
+    /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller. A frame counts
+    /// each time it is offered: if all of a pool's frames are of another memory, this grows with every refill.
     pub wrong_memory: Count,
     /// Invalid descriptors from the device; each takes the port down.
     pub bad_descriptor: Count,
     /// Frames that the port can never carry, and descriptors that the device refused. Frames of another memory count in
     /// [`wrong_memory`](Self::wrong_memory).
     pub tx_invalid: Count,
-    /// Frames offered for `tx` that lie in more chunks than the device takes for one packet. They stayed with the
-    /// caller.
+    /// Frames offered for `tx` that lie in more chunks than the device takes for one packet, or that are longer than the
+    /// interface's MTU allows. They stayed with the caller.
     pub tx_too_long: Count,
     /// Frames transmitted that the device lost afterwards: they were kept for writing or sending, and that failed, or
     /// the port was closed before.

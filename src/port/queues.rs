@@ -78,6 +78,13 @@ pub trait Fill {
     fn own_pool(&self) -> Option<&Pool> {
         None
     }
+
+    /// Returns whether the port can receive into frames of `pool`. It cannot if its device does not reach their memory, or
+    /// they are too small for it: [`Fill::fill`] then takes none of them ([`PortCounters::wrong_memory`]), and nothing is
+    /// received. By default true: the device reaches any memory.
+    fn takes_frames_of(&self, _pool: &Pool) -> bool {
+        true
+    }
 }
 
 /// The receive queue: frames that the device has received into.
@@ -201,8 +208,8 @@ pub trait Tx {
     }
 
     /// Returns whether the length is the reason why the port can never carry a frame
-    /// ([`take_unsendable`](Tx::take_unsendable)): it lies in more parts than the device sends as one packet. By
-    /// default false.
+    /// ([`take_unsendable`](Tx::take_unsendable)): it lies in more parts than the device sends as one packet, or is
+    /// longer than the interface's MTU allows. By default false.
     fn is_too_long(&self, _frame: &Frame) -> bool {
         false
     }

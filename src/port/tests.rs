@@ -4,6 +4,7 @@
 mod ledger;
 #[allow(dead_code, reason = "the forwarder's tests use the rest of it")]
 pub(crate) mod moody;
+mod mutants;
 pub(super) mod promises;
 pub(super) mod runts;
 

@@ -112,7 +112,7 @@ impl Uncut {
             counters.rx_dropped.add(waits.is_err().into());
             return false;
         }
-        if room.trim(len).is_err() {
+        if !self.fits(i, room, len) {
             counters.rx_too_long.add(1);
             return false;
         }
@@ -124,6 +124,15 @@ impl Uncut {
         let whole = done && tag.is_none_or(|tag| put_back(room, tag).is_ok());
         counters.rx_dropped.add((!whole).into());
         whole
+    }
+
+    /// Ends the data of `room`, which is full of packet number `i` of a burst, with the packet's `len` bytes. What the device
+    /// wrote beyond the frame is put behind it. Returns false if the frame has no room for that.
+    fn fits(&mut self, i: usize, room: &mut RxBuffer<'_>, len: usize) -> bool {
+        let Some(beyond) = len.checked_sub(room.len()) else { return room.trim(len).is_ok() };
+        let slot = self.beyond().nth(i).unwrap_or_default();
+        let rest = slot.get(..beyond).zip(room.put(beyond).ok());
+        rest.map(|(from, to)| to.copy_from_slice(from)).is_some()
     }
 
     /// Puts waiting packets into `rooms`, which are empty from `n` on, as far as there are any. Returns how many have

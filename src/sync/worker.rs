@@ -54,11 +54,18 @@ pub(crate) trait Leave {
 #[non_exhaustive]
 pub enum WorkerError {
     /// All slots are in use.
-    #[error("all {workers} workers of this memory are in use: drop one, or configure more")]
+    #[error("{} in use: drop one, or configure more", all_of(*.workers))]
     AllTaken {
         /// The number of slots that this memory was made with.
         workers: usize,
     },
+}
+
+fn all_of(workers: usize) -> String {
+    match workers {
+        1 => "the only worker of this memory is".into(),
+        _ => format!("all {workers} workers of this memory are"),
+    }
 }
 
 impl Roster {

@@ -7,6 +7,7 @@ mod close;
 mod forked;
 mod health;
 mod lookup;
+mod mtu;
 mod elsewhere;
 mod failed;
 #[path = "../netns/mod.rs"]

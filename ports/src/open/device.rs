@@ -11,7 +11,7 @@ use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::port::tap::{TapConfig, TapPort};
 use netmem::port::xdp::{Netdev, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues};
 use netmem::wire::MacAddr;
-use netmem::{MemifPort, Pool, Port, Worker};
+use netmem::{Fill, MemifPort, Pool, Port, Worker};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -130,11 +130,18 @@ impl PortOpener {
     }
 
     /// The UMEM that `xdp` ports share: chunks as large as the frames, up to the kernel's maximum.
-    fn shared_umem(&mut self, pool: &Pool) -> Result<Arc<Umem>, OpenError> {
-        if let Some(umem) = &self.umem {
-            return Ok(Arc::clone(umem));
+    fn shared_umem(&mut self, spec: &XdpSpec, pool: &Pool) -> Result<Arc<Umem>, OpenError> {
+        let chunk_size = pool.frame_size().min(PAGE_SIZE);
+        match &self.umem {
+            Some(umem) if umem.chunk_size() == chunk_size => return Ok(Arc::clone(umem)),
+            Some(umem) if Arc::strong_count(umem) > 1 => {
+                let (frame_size, first) = (pool.frame_size(), umem.chunk_size());
+                return Err(OpenError::FrameSizes { port: spec.to_string(), frame_size, first });
+            }
+            // One that no port has is made again.
+            _ => {}
         }
-        let umem = Umem::with_chunks(&self.memory, pool.frame_size().min(PAGE_SIZE))?;
+        let umem = Umem::with_chunks(&self.memory, chunk_size)?;
         Ok(Arc::clone(self.umem.insert(umem)))
     }
 
@@ -151,7 +158,7 @@ impl PortOpener {
         let (punt, take) = (spec.punt.unwrap_or(self.config.punt), spec.take.clone());
         let config = XdpConfig { rings, mode, punt, take, cut_mtu, ..XdpConfig::default() };
         let count = spec.count(workers).map_err(OpenError::QueueCount)?;
-        let umem = self.shared_umem(pool)?;
+        let umem = self.shared_umem(spec, pool)?;
         let refused = |error| match error {
             XdpError::NoSuchQueue { .. } if workers > 1 => OpenError::NoQueueForWorker { error, workers },
             error => error.into(),
@@ -160,14 +167,14 @@ impl PortOpener {
             [queue] => {
                 let port = XdpPort::open(&umem, worker, pool, &spec.interface, queue, &config);
                 let port = port.map_err(refused)?;
-                let (end, detail) = (end_of(port.netdev())?, detail(&port));
+                let (end, detail) = (end_of(port.netdev())?, detail(&port, count, port.rx_posted()));
                 Ok(Opened::new(port, end, detail))
             }
             ref queues => {
                 let port = XdpQueues::open(&umem, worker, pool, &spec.interface, queues, &config);
                 let port = port.map_err(refused)?;
                 let first = &port.queues()[0];
-                let (end, detail) = (end_of(first.netdev())?, detail(first));
+                let (end, detail) = (end_of(first.netdev())?, detail(first, count, port.rx_posted()));
                 Ok(Opened::new(port, end, detail))
             }
         }
@@ -189,8 +196,9 @@ fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
     Ok(End { mac: MacAddr::new(mac), mtu: Some(u16::try_from(mtu).unwrap_or(u16::MAX)) })
 }
 
-/// `generic mode (native: Operation not supported), copied by the kernel, control traffic left to the kernel, takes udp:53 alone`
-fn detail(port: &XdpPort) -> String {
+/// `generic mode (native: Operation not supported), copied by the kernel, control traffic left to the kernel, takes udp:53 alone`,
+/// and that the ports of all workers have only `count` queues of more, or that the pool had no frame to receive into.
+fn detail(port: &XdpPort, count: u32, posted: usize) -> String {
     let refused = port.native_refused().map_or_else(String::new, |why| format!(" ({why})"));
     let copy = if port.is_zero_copy() { "zero-copy" } else { COPIED };
     let kept = match port.punt() {
@@ -200,5 +208,16 @@ fn detail(port: &XdpPort) -> String {
     };
     let takes =
         port.take_control().map(|taking| format!(", takes {} alone", taking.get())).unwrap_or_default();
-    format!("{} mode{refused}, {copy}{kept}{takes}", port.mode())
+    let dry = if posted == 0 { ", without a frame to receive into: its pool has none" } else { "" };
+    format!("{} mode{refused}, {copy}{kept}{takes}{}{dry}", port.mode(), left_out(port, count))
+}
+
+/// `, queue 0 of 2; the others stay with the kernel`, if an interface has more receive queues than the ports of all workers.
+fn left_out(port: &XdpPort, count: u32) -> String {
+    let queues = port.netdev().queues().ok().flatten().map_or(0, |queues| queues.rx);
+    match count {
+        _ if queues <= count => String::new(),
+        1 => format!(", queue {} of {queues}; the others stay with the kernel", port.queue()),
+        _ => format!(", {count} of {queues} queues; the others stay with the kernel"),
+    }
 }

@@ -27,6 +27,30 @@ pub enum OpenError {
         /// Number of workers.
         workers: usize,
     },
+    /// The port has one queue, and each of several workers would open it. Nothing was opened.
+    #[error(
+        "open {port} for {workers} workers: it has one queue, and each worker would get every packet: use one worker, or a kind of \
+         port with a queue for each (xdp, tap, memif as client)"
+    )]
+    OneQueue {
+        /// The port.
+        port: String,
+        /// Number of workers.
+        workers: usize,
+    },
+    /// The frames of the first `xdp` port's pool have another size, and all `xdp` ports of a memory share a UMEM.
+    #[error(
+        "open {port} with frames of {frame_size} bytes: the memory's first xdp port has frames of {first}: give the pools of all xdp \
+         ports frames of one size, or use a memory and an opener for each size"
+    )]
+    FrameSizes {
+        /// The port.
+        port: String,
+        /// Bytes of a frame of its pool.
+        frame_size: usize,
+        /// Bytes of a chunk of the UMEM, by the frames of the first port's pool.
+        first: usize,
+    },
     /// A queue of an interface.
     #[error(transparent)]
     Xdp(#[from] XdpError),

@@ -138,7 +138,8 @@ impl PortOpener {
     }
 
     /// Opens the port at `place` that `spec` names, to receive into frames of `pool`. The pool belongs to `worker`. Its
-    /// frame size must be the same for all of this memory's `xdp` ports.
+    /// frame size must be the same for all of this memory's `xdp` ports, up to the kernel's largest chunk of 4,096 bytes.
+    /// Several workers cannot open a port of one queue ([`PortSpec::has_one_queue`]).
     ///
     /// # Errors
     /// Returns [`OpenError`] with the step and the remedy, in one line; nothing is left behind.
@@ -153,7 +154,7 @@ impl PortOpener {
         worker: &mut Worker,
         pool: &Pool,
     ) -> Result<OpenPort, OpenError> {
-        self.check(place)?;
+        self.check(spec, place)?;
         let Opened { mut port, end, detail, copies } = self.device(&spec.device, place, worker, pool)?;
         for wrap in spec.wraps.iter().rev() {
             port = match wrap {
@@ -164,12 +165,16 @@ impl PortOpener {
         Ok(OpenPort { port, mac: end.mac, mtu: end.mtu, detail, copies })
     }
 
-    fn check(&self, PortPlace { port, worker }: PortPlace) -> Result<(), OpenError> {
+    fn check(&self, spec: &PortSpec, PortPlace { port, worker }: PortPlace) -> Result<(), OpenError> {
         let workers = self.config.workers;
-        if port < PORTS_MAX && (worker as usize) < workers {
-            return Ok(());
+        if port >= PORTS_MAX || worker as usize >= workers {
+            return Err(OpenError::Place { port, worker, workers });
         }
-        Err(OpenError::Place { port, worker, workers })
+        // Each worker's socket would get all packets, and each worker's file all of the file.
+        if workers > 1 && spec.has_one_queue() {
+            return Err(OpenError::OneQueue { port: spec.to_string(), workers });
+        }
+        Ok(())
     }
 
     /// The UMEM that all `xdp` ports of this memory share; None before the first.
@@ -216,6 +221,56 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Seen: each of two workers had a packet port of an interface, as the guide said. Every packet was received twice, and no
+    /// counter showed it.
+    #[test]
+    fn a_port_of_one_queue_is_refused_for_two_workers_which_would_each_get_every_packet() {
+        let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..Default::default() }).unwrap();
+        let mut opener = PortOpener::new(&memory, OpenConfig { workers: 2, ..Default::default() });
+        for worker in [0, 1] {
+            for text in [
+                "packet:lo",
+                "pcap:in=/none.pcap",
+                "memif:/none/x.sock,role=server",
+                "trace:file=/none/x/tap:t",
+            ] {
+                let (spec, place) = (port_spec(text).unwrap(), PortPlace { port: 0, worker });
+                let error = opener.open(&spec, place, &mut w, &pool).map(drop).unwrap_err();
+                assert!(matches!(error, OpenError::OneQueue { workers: 2, .. }), "{error}");
+                let line = error.to_string();
+                assert!(line.starts_with(&format!("open {text} for 2 workers: ")), "{line}");
+                assert!(line.contains("use one worker") && !line.contains("  "), "{line}");
+            }
+        }
+    }
+
+    /// Seen: of two xdp ports the second had a pool of smaller frames. It was up, and received nothing.
+    #[test]
+    fn xdp_ports_of_one_memory_with_frames_of_different_sizes_are_refused() {
+        let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let mut pool = |frame_size| {
+            let config = PoolConfig { frames: 64, ..PoolConfig::of_frames(frame_size) };
+            Pool::new(&memory, &mut w, &config).unwrap()
+        };
+        let pools = [4096, 2048, 16384].map(&mut pool);
+        let mut opener = PortOpener::new(&memory, OpenConfig::default());
+        let spec = port_spec("xdp:nosuch0").unwrap();
+        let mut open = |opener: &mut PortOpener, pool| {
+            opener.open(&spec, PortPlace::default(), &mut w, pool).map(drop).unwrap_err()
+        };
+        assert!(matches!(open(&mut opener, &pools[0]), OpenError::Xdp(_)), "there is no such interface");
+        let in_use = opener.umem().cloned();
+        let error = open(&mut opener, &pools[1]);
+        assert!(matches!(error, OpenError::FrameSizes { frame_size: 2048, first: 4096, .. }), "{error}");
+        assert!(!error.to_string().contains("  "), "{error}");
+        assert!(matches!(open(&mut opener, &pools[2]), OpenError::Xdp(_)), "its chunks are as large");
+        drop(in_use);
+        assert!(matches!(open(&mut opener, &pools[1]), OpenError::Xdp(_)), "no port has the UMEM");
     }
 
     /// Found in a review: of these, one line had no remedy, and none had its cause as its source.

@@ -108,11 +108,19 @@ impl<'a> RxBuffer<'a> {
 
     /// As [`Frame::put`]: moves the end of the data `n` bytes forward, and returns those bytes for writing.
     ///
+    /// If there is more room before the data than the pool's headroom ([`PoolConfig::headroom`](crate::pool::PoolConfig)),
+    /// because frames begin at different places, and none behind, the data begins earlier. So every empty frame of the
+    /// pool has room for the same packets: its size less the headroom.
+    ///
     /// # Errors
     /// Returns [`NoRoom`] if there is no room for them.
     #[inline]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        self.0.put(n)
+        let before = self.0.len();
+        if self.0.put(n).is_err() {
+            self.0.put_earlier(n)?;
+        }
+        Ok(self.0.data_mut().get_mut(before..).unwrap_or_default())
     }
 
     /// Turns all room into data and returns it for writing. [`RxBuffer::trim`] then sets how much of it was written.

@@ -169,6 +169,7 @@ impl Fill for FaultPort {
         fn rx_posted(&self) -> usize;
         fn refill_to(&mut self, w: &mut Worker, pool: &Pool, most: usize) -> usize;
         fn own_pool(&self) -> Option<&Pool>;
+        fn takes_frames_of(&self, pool: &Pool) -> bool;
     );
 }
 

@@ -38,7 +38,7 @@ impl MemDevice {
     /// delivered. It is less than `n` if too few frames are posted, as on a paused link.
     ///
     /// The room holds old content of earlier uses of the frame. The port's worker gets the first bytes of it, as many
-    /// as `write` returns. Bytes that `write` counts and did not write are old content.
+    /// as `write` returns, and no more than the room. Bytes that `write` counts and did not write are old content.
     pub fn deliver(&mut self, n: usize, mut write: impl FnMut(&mut [u8]) -> usize) -> usize {
         let n = self.filling.ready(n);
         for i in 0..n {

@@ -2,7 +2,7 @@
 
 use super::MemifPort;
 use super::pair::{End, Lender, Pair};
-use crate::pool::Batch;
+use crate::pool::{Batch, Pool};
 use crate::port::{Fill, set_aside};
 use crate::sync::Worker;
 
@@ -73,6 +73,12 @@ impl Fill for MemifPort {
 
     fn rx_posted(&self) -> usize {
         self.pairs.iter().map(|pair| pair.filled.len()).sum()
+    }
+
+    /// False only for a pool of another memory if frames are lent.
+    #[cold]
+    fn takes_frames_of(&self, pool: &Pool) -> bool {
+        self.lender.is_none_or(|lender| lender.is_of(pool.memory().region()))
     }
 }
 

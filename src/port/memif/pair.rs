@@ -145,6 +145,12 @@ impl Lender {
         id.get().wrapping_sub(self.first) < self.chunks
     }
 
+    /// Whether it is this region.
+    #[cold]
+    pub(super) fn is_of(&self, region: &Region) -> bool {
+        (region.first_chunk(), region.chunks()) == (self.first, self.chunks)
+    }
+
     /// Returns the offset at which the frame's data begins. It is less than 4 GiB.
     #[inline]
     fn offset(&self, frame: &Frame) -> u32 {

@@ -4,7 +4,7 @@ use super::buffers::{AHEAD, Copying, PARTS_MAX, SLOTS_MAX};
 use super::pair::{End, Pair};
 use super::ring::Lending;
 use super::{Fault, MemifPort};
-use crate::pool::{Batch, Frame};
+use crate::pool::{Batch, Frame, NoRoom};
 use crate::port::Rx;
 use crate::port::posted::PostedQueue;
 use crate::sync::Worker;
@@ -109,7 +109,7 @@ fn gather_lent(
         match &mut whole {
             None => whole = Some(part),
             Some(whole) => {
-                fits &= whole.put(part.len()).map(|room| room.copy_from_slice(part.data())).is_ok();
+                fits &= behind(whole, part.len()).map(|room| room.copy_from_slice(part.data())).is_ok();
                 part.free(w);
             }
         }
@@ -156,7 +156,12 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
             }
         }
         got.slots += 1;
-        match frame.rewrite(said.len as usize) {
+        let len = said.len as usize;
+        let room = match frame.rewrite(len) {
+            Ok(room) => Ok(room),
+            Err(_) => from_start(frame, len),
+        };
+        match room {
             // It was checked to lie inside.
             Ok(room) => drop(memory.read(offset, room)),
             Err(_) => {
@@ -170,6 +175,19 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
     (got, Ok(()))
 }
 
+/// Returns room for a packet of `len` bytes that is too long to lie behind the frame's colour.
+#[cold]
+#[inline(never)]
+fn from_start(frame: &mut Frame, len: usize) -> Result<&mut [u8], NoRoom> {
+    frame.trim(0)?;
+    frame.put_earlier(len)
+}
+
+/// Returns room for the next part of a packet, behind the data of its frame.
+fn behind(frame: &mut Frame, len: usize) -> Result<&mut [u8], NoRoom> {
+    if len > frame.tailroom() { frame.put_earlier(len) } else { frame.put(len) }
+}
+
 /// Puts a packet of several slots, from the `first` on, together in one frame. Returns its number of slots, and whether
 /// it fits.
 #[cold]
@@ -179,7 +197,7 @@ fn gather(ring: &Copying, first: u32, received: u32, frame: &mut Frame) -> Resul
     let mut fits = true;
     for i in first..received.min(first + PARTS_MAX) {
         let Some((said, (memory, offset))) = ring.packet(i) else { return Err(Fault::Outside("rx")) };
-        match frame.put(said.len as usize) {
+        match behind(frame, said.len as usize) {
             Ok(room) if fits => drop(memory.read(offset, room)),
             _ => fits = false,
         }

@@ -1,6 +1,6 @@
 //! A wire that treats frames offered for transmission as an interface may.
 
-use crate::pool::{Batch, Frame};
+use crate::pool::{Batch, Frame, Pool};
 use crate::port::mem::MemPort;
 use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use crate::stats::Writer;
@@ -21,6 +21,8 @@ pub(crate) enum Mood {
     Gone,
     /// All frames are taken. Sent frames come back last first.
     Backwards,
+    /// No pool is one that it could receive into.
+    Choosy,
 }
 
 /// The port; its mood may change.
@@ -69,6 +71,10 @@ impl Fill for Moody {
     fn rx_posted(&self) -> usize {
         self.within.rx_posted()
     }
+
+    fn takes_frames_of(&self, _pool: &Pool) -> bool {
+        self.is() != Mood::Choosy
+    }
 }
 
 impl Rx for Moody {
@@ -104,7 +110,7 @@ impl Complete for Moody {
         match self.is() {
             Mood::Gone => 0,
             Mood::Backwards => self.give_back(w, frames),
-            Mood::Picky | Mood::Mute => self.within.complete(w, frames),
+            Mood::Picky | Mood::Mute | Mood::Choosy => self.within.complete(w, frames),
         }
     }
 }
@@ -126,7 +132,7 @@ impl Port for Moody {
 
     fn state(&self) -> PortState {
         match self.is() {
-            Mood::Picky | Mood::Backwards => PortState::Up,
+            Mood::Picky | Mood::Backwards | Mood::Choosy => PortState::Up,
             Mood::Mute | Mood::Gone => PortState::Down("link down".into()),
         }
     }

@@ -94,6 +94,7 @@ impl Fill for TracePort {
         fn fill_room(&mut self) -> usize;
         fn rx_posted(&self) -> usize;
         fn own_pool(&self) -> Option<&Pool>;
+        fn takes_frames_of(&self, pool: &Pool) -> bool;
     );
 }
 

@@ -85,6 +85,30 @@ impl Umem {
         Held::new(&self.region, self.chunk_size)
     }
 
+    /// Bytes of a chunk: 2,048 or 4,096.
+    pub fn chunk_size(&self) -> usize {
+        self.chunk_size
+    }
+
+    /// Returns whether its ports can receive into frames of `pool`: they lie in its region, and each has a chunk to itself.
+    pub(super) fn has_frames_of(&self, pool: &Pool) -> bool {
+        Arc::ptr_eq(pool.memory().region(), &self.region) && pool.frame_size() >= self.chunk_size
+    }
+
+    /// Refuses a pool whose frames its ports cannot receive into, and a worker of another memory.
+    pub(super) fn check(&self, w: &Worker, pool: &Pool) -> Result<(), XdpError> {
+        let name = || pool.name().to_owned();
+        if !Arc::ptr_eq(pool.memory().region(), &self.region) {
+            return Err(XdpError::WrongMemory { pool: name() });
+        }
+        if !self.has_frames_of(pool) {
+            let (frame_size, chunk_size) = (pool.frame_size(), self.chunk_size);
+            return Err(XdpError::SmallFrames { pool: name(), frame_size, chunk_size });
+        }
+        let is_ours = pool.memory().roster().claimed(w);
+        is_ours.then_some(()).ok_or_else(|| XdpError::WrongWorker { pool: name() })
+    }
+
     /// The region.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
@@ -173,24 +197,22 @@ impl Umem {
 }
 
 impl XdpPort {
-    /// Opens a port over `umem` on `queue` of `interface` in the calling thread's network namespace. Its FILL ring is
-    /// full of frames of `pool` before the first packet comes.
+    /// Opens a port over `umem` on `queue` of `interface` in the calling thread's network namespace. Before the first packet
+    /// comes, its FILL ring gets as many frames of `pool` as it has room for, at most a quarter of the pool.
     ///
     /// The first port of a UMEM registers it with the kernel, and others share that. A port that is zero-copy beside
     /// ports that are not, or the reverse, registers it once more, and so does one on a software device beside a card in
     /// copy mode. Each registration counts as locked memory (`ulimit -l`). Ports of several queues of one interface share
-    /// one redirect program. A pool that runs dry leaves the ring shorter, and a pool of another memory leaves it empty
-    /// ([`Fill::refill`]).
+    /// one redirect program. A pool that runs dry leaves the ring shorter ([`Fill::refill`]).
     ///
     /// The port belongs to the opening process alone: in a child (fork(2)) it is down, with that reason.
     ///
     /// # Errors
     /// Returns [`XdpError`] with the step and the remedy. Nothing is left behind, and every frame is free again (in
-    /// zero-copy mode, unless the kernel refused the last step: see [the module](super)). A busy queue is tried for
-    /// five seconds before it is an error.
-    ///
-    /// # Panics
-    /// Panics if `w` is a worker of another memory than `pool`.
+    /// zero-copy mode, unless the kernel refused the last step: see [the module](super)). A queue that another UMEM's
+    /// socket has is tried for five seconds before it is an error; one that a port of this UMEM has is an error at once.
+    /// A pool of another memory than the UMEM is refused, and one whose frames are smaller than its chunks, and a worker
+    /// of another memory.
     #[cold]
     pub fn open(
         umem: &Arc<Umem>,
@@ -214,6 +236,7 @@ impl XdpPort {
         most: usize,
     ) -> Result<XdpPort, XdpError> {
         check_rings(&config.rings)?;
+        umem.check(w, pool)?;
         let attempt = Attempt::new(umem, interface, queue, config);
         let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
         let means = Means::Own(Former::default());

@@ -24,8 +24,37 @@ pub enum XdpError {
         max: u32,
     },
     /// A chunk size that the kernel does not take.
-    #[error("AF_XDP with frames of {0} bytes: the kernel takes 2048 or 4096")]
+    #[error("AF_XDP with chunks of {0} bytes: the kernel takes 2048 or 4096")]
     ChunkSize(usize),
+    /// The pool's frames lie in another memory than the UMEM, so nothing could be received into them.
+    #[error(
+        "open an xdp port with pool {pool:?}: its frames lie in another memory than the UMEM: make both of one Memory"
+    )]
+    WrongMemory {
+        /// The pool's name.
+        pool: String,
+    },
+    /// The pool's frames are smaller than the UMEM's chunks, so nothing could be received into them.
+    #[error(
+        "open an xdp port with pool {pool:?}: its frames of {frame_size} bytes are smaller than the UMEM's chunks of {chunk_size}: \
+         give the pool frames of at least that size, or make a Umem with smaller chunks"
+    )]
+    SmallFrames {
+        /// The pool's name.
+        pool: String,
+        /// Bytes of its frames.
+        frame_size: usize,
+        /// Bytes of the UMEM's chunks.
+        chunk_size: usize,
+    },
+    /// The worker belongs to another memory than the pool.
+    #[error(
+        "open an xdp port with pool {pool:?}: the worker belongs to another memory: claim one from the pool's Memory"
+    )]
+    WrongWorker {
+        /// The pool's name.
+        pool: String,
+    },
     /// The memory has guard pages, which the kernel cannot pin with the rest of it.
     #[error(
         "AF_XDP over memory with guard pages: the kernel pins all of it, so leave guard out (random,clear,canary)"

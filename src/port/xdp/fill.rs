@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
-use crate::pool::{Batch, FrameState};
+use crate::pool::{Batch, FrameState, Pool};
 use crate::port::Fill;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
@@ -112,6 +112,11 @@ impl Fill for XdpPort {
 
     fn rx_posted(&self) -> usize {
         self.filled.count()
+    }
+
+    #[cold]
+    fn takes_frames_of(&self, pool: &Pool) -> bool {
+        self.umem.has_frames_of(pool)
     }
 }
 

@@ -188,9 +188,6 @@ impl XdpPort {
     ///
     /// # Errors
     /// The errors of [`XdpPort::open`]. The grant is used up.
-    ///
-    /// # Panics
-    /// Panics if `w` is a worker of another memory than `pool`.
     #[cold]
     pub fn open_granted(
         umem: &Arc<Umem>,
@@ -200,6 +197,7 @@ impl XdpPort {
         config: &XdpConfig,
     ) -> Result<XdpPort, XdpError> {
         check_rings(&config.rings)?;
+        umem.check(w, pool)?;
         let XdpGrant { interface, queue, take, socket, attachment } = grant;
         let config = XdpConfig { take: Some(take), punt: Punt::Nothing, ..config.clone() };
         let attempt = Attempt::new(umem, &interface, queue, &config);

@@ -4,7 +4,7 @@
 //! of them away, the port is down until it is put back. That is tried with the next look, so that the state is first
 //! visible and reported. Whether the program is still attached is asked only if nothing was received since the last
 //! look, because that call waits for the kernel's lock of all interfaces. At the same interval, the MAC address of the
-//! interface is checked, if a program takes only frames for that address, and its MTU, if longer packets are cut.
+//! interface is checked, if a program takes only frames for that address, and its MTU.
 
 use super::XdpPort;
 use super::absence::Presence;
@@ -64,6 +64,7 @@ impl XdpPort {
         if let Some(gather) = &mut self.gather {
             gather.follow(&self.netdev, &self.config);
         }
+        self.follow_mtu();
     }
 
     fn find_lost(&self) -> Option<Lost> {

@@ -11,6 +11,7 @@ use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
 use crate::pool::{Batch, Desc, Frame, FrameState};
 use crate::sync::Worker;
 use crate::sys::region::Region;
+use crate::wire::ethernet;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
@@ -27,6 +28,8 @@ pub(super) struct Held {
     chunks: u32,
     /// Bytes of a UMEM chunk less one: 2,047 or 4,095.
     within: usize,
+    /// Bytes of the longest frame that the interface transmits.
+    longest: usize,
     words: Box<[u64]>,
     /// Frames whose data reaches beyond their first chunk, by the index of that chunk. The value has one bit for each
     /// chunk, counted from there, that the kernel holds.
@@ -46,7 +49,21 @@ impl Held {
         let chunks = region.chunks();
         let words = vec![0; chunks.div_ceil(64) as usize].into_boxed_slice();
         let (first, within) = (region.first_chunk(), chunk_size - 1);
-        Held { first, chunks, within, words, long: HashMap::new(), count: 0 }
+        Held { first, chunks, within, longest: usize::MAX, words, long: HashMap::new(), count: 0 }
+    }
+
+    /// Sets the longest frame that [may be transmitted](Held::is_beyond_mtu), by the interface's MTU.
+    #[cold]
+    pub(super) fn set_mtu(&mut self, mtu: u32) {
+        // A link lets packets pass that are longer by a tag, also without the tag (Linux, is_skb_forwardable).
+        self.longest = ethernet::HEADER_LEN + ethernet::TAG_LEN + mtu as usize;
+    }
+
+    /// Returns whether the frame is longer than the interface transmits. The kernel would complete it, drop it, and tell
+    /// nobody.
+    #[inline]
+    pub(super) fn is_beyond_mtu(&self, frame: &Frame) -> bool {
+        frame.len() > self.longest
     }
 
     /// Number of frames held.

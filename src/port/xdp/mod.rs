@@ -13,7 +13,7 @@
 //! generic mode on request, a longer packet comes in several chunks (Linux 6.6). It is put together and, if a host has
 //! left that to a card, cut. A frame of a pool with larger frames lies in several chunks of the UMEM. Its first chunk
 //! is posted for reception. Its transmission takes a descriptor for each chunk (`tx_too_long` if the kernel takes no
-//! such packets).
+//! such packets). Frames longer than the interface's MTU allows are refused as well: the kernel would drop them silently.
 //!
 //! With [`Punt::Control`] the kernel keeps using the interface: its addresses answer, its neighbours are found, and
 //! routing daemons use it. All other packets come to the port. Own addresses are read when the first such port is
@@ -130,6 +130,7 @@ use held::Held;
 use rx::RxQueue;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Instant;
 use tx::TxQueue;
 
 /// The XDP mode that may be used.
@@ -221,6 +222,8 @@ pub struct XdpPort {
     /// The program's count that is already in `counters`.
     left: Cell<u64>,
     counters: Arc<PortCounters>,
+    /// When the interface's MTU was last asked for.
+    mtu_asked: Instant,
 }
 
 /// The four rings.
@@ -305,7 +308,7 @@ impl XdpPort {
             _ => format!("xdp:{}:{queue}", netdev.name()),
         };
         let may_be_unfinished = may_be_unfinished(&netdev, binding.attachment.mode());
-        XdpPort {
+        let mut port = XdpPort {
             name,
             may_be_unfinished,
             gather: gather_for(may_be_unfinished, &binding, &netdev, config),
@@ -333,7 +336,10 @@ impl XdpPort {
             birthplace: Birthplace::here(),
             published: Cell::default(),
             counters: Arc::default(),
-        }
+            mtu_asked: Instant::now(),
+        };
+        port.follow_mtu();
+        port
     }
 
     /// Resumes with another socket, maybe on another interface of the same name.
@@ -355,6 +361,7 @@ impl XdpPort {
         self.taking = binding.attachment.taking().cloned();
         self.binding = Some(binding);
         self.sockets = self.sockets.wrapping_add(1);
+        self.follow_mtu();
     }
 
     /// Counts in `counters` from now on, and adds the counts so far.

@@ -40,9 +40,6 @@ impl XdpQueues {
     ///
     /// # Errors
     /// Returns [`XdpError`] of the first queue that cannot be opened; `NoSuchQueue` if `queues` is empty.
-    ///
-    /// # Panics
-    /// Panics as [`XdpPort::open`] does.
     #[cold]
     pub fn open(
         umem: &Arc<Umem>,
@@ -131,6 +128,11 @@ impl Fill for XdpQueues {
 
     fn rx_posted(&self) -> usize {
         self.queues.iter().map(XdpPort::rx_posted).sum()
+    }
+
+    #[cold]
+    fn takes_frames_of(&self, pool: &Pool) -> bool {
+        self.queues[0].takes_frames_of(pool)
     }
 }
 

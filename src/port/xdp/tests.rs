@@ -2,6 +2,7 @@
 
 #[cfg(not(loom))]
 mod ledger;
+mod refusals;
 
 use super::gather::Limits;
 use super::rx::Next;

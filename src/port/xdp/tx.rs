@@ -8,6 +8,7 @@ use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
+use std::time::{Duration, Instant};
 
 /// Maximum number of chunks that the kernel takes for one packet: the smallest configurable MAX_SKB_FRAGS, and the
 /// packet's beginning.
@@ -16,6 +17,10 @@ pub(super) const CHUNKS_MAX: usize = 17;
 /// Bytes of an Ethernet header. The kernel discards an empty descriptor without ever completing it, and no
 /// driver takes less than a header.
 const ETHERNET_HEADER: usize = 14;
+
+/// The time between two questions for the MTU because of frames that are longer: a sender of such frames must not make a
+/// system call of each burst.
+const MTU_PAUSE: Duration = Duration::from_millis(100);
 
 /// The port's end of the TX ring.
 #[derive(Debug)]
@@ -114,15 +119,17 @@ impl TxQueue {
 }
 
 /// Returns whether the kernel would send this frame by one descriptor. The frame lies in the UMEM, all in its first
-/// chunk, is complete, and is no shorter than a header.
+/// chunk, is complete, no shorter than a header, and no longer than the interface transmits.
 #[inline]
 fn is_usual(sent: &Held, frame: &Frame) -> bool {
-    sent.takes(frame) && sent.reaches(frame) && frame.len() >= ETHERNET_HEADER
+    let has_length = frame.len() >= ETHERNET_HEADER && !sent.is_beyond_mtu(frame);
+    sent.takes(frame) && sent.reaches(frame) && has_length
 }
 
 /// The same with at most that many descriptors.
 fn carries(sent: &Held, most: usize, frame: &Frame) -> bool {
-    is_usual(sent, frame) || is_complete(sent, frame) && sent.chunks_of(frame).count() <= most
+    let in_several = || is_complete(sent, frame) && sent.chunks_of(frame).count() <= most;
+    is_usual(sent, frame) || !sent.is_beyond_mtu(frame) && in_several()
 }
 
 /// Returns whether the kernel would send the frame, apart from its length.
@@ -185,12 +192,26 @@ impl XdpPort {
     #[cold]
     #[inline(never)]
     fn tx_unusual(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        // The MTU may have been raised since the last look.
+        let asked_before = self.mtu_asked.elapsed() < MTU_PAUSE;
+        if !asked_before && frames.iter().any(|frame| self.sent.is_beyond_mtu(frame)) {
+            self.follow_mtu();
+        }
         let mut stay = self.pass_over(frames);
         let Some(queues) = &mut self.queues else { return 0 };
         let posted = queues.tx.burst_long(w, &mut self.sent, frames);
         let n = self.count_sent(posted);
         frames.append(&mut stay);
         n
+    }
+
+    /// Adopts the interface's MTU. An interface that is missing is detected elsewhere.
+    #[cold]
+    pub(super) fn follow_mtu(&mut self) {
+        self.mtu_asked = Instant::now();
+        if let Ok(mtu) = self.netdev.mtu_at_once() {
+            self.sent.set_mtu(mtu);
+        }
     }
 
     /// Sends nothing while the interface is down or gone. Frames that can never be sent are counted, and stay behind the
