@@ -117,8 +117,8 @@ pub struct CopyingPort<D: Device> {
 }
 
 impl<D: Device> CopyingPort<D> {
-    /// Makes a port called `name`, which begins with the device's kind, as in `pcap:0`, with at most `size` frames posted in each direction. No pool has more than 4,194,304
-    /// frames, so no more room is made.
+    /// Makes a port called `name`, which begins with the device's kind, as in `pcap:0`, with at most `size` frames posted in
+    /// each direction. No pool has more than 4,194,304 frames, so no more room is made.
     #[cold]
     pub fn new(name: String, device: D, size: usize) -> CopyingPort<D> {
         let stack = || Vec::with_capacity(size.min(FRAMES_MAX));
