@@ -412,7 +412,8 @@ impl Walk {
         Some(())
     }
 
-    /// Checks that all transmitted frames are seen, and all that the peer sends received. Then drops the port and checks that every frame is free.
+    /// Checks that all transmitted frames are seen, and all that the peer sends received. Then drops the port and checks that
+    /// every frame is free.
     fn end(mut self) {
         for _ in 0..ROUNDS {
             self.take(&Step::Kick);

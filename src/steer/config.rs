@@ -20,10 +20,10 @@ pub enum RecordedQueue {
 
 /// The limit that keeps one flow from filling an inbox (flow limit of receive packet steering), for steered frames.
 ///
-/// All packets without IP addresses are one flow. In the last eighth of an inbox, or in the last `history + BATCH_MAX` frames if
-/// they are more, but not in its first half, each frame's flow is recorded among the last `history`. Frames of a flow that makes up more
-/// than half of them are dropped, so that there is room for the other flows. The kernel's limit begins at half of a queue, which a single fast flow reaches in every
-/// burst.
+/// All packets without IP addresses are one flow. In the last eighth of an inbox, or in the last `history + BATCH_MAX`
+/// frames if they are more, but not in its first half, each frame's flow is recorded among the last `history`. Frames of a
+/// flow that makes up more than half of them are dropped, so that there is room for the other flows. The kernel's limit
+/// begins at half of a queue, which a single fast flow reaches in every burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowLimitConfig {
     /// Number of frames remembered, 2 to 65536.

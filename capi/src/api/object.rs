@@ -229,7 +229,8 @@ fn address(claim: Claim) -> NonNull<u8> {
     NonNull::new(ptr::with_exposed_provenance_mut(claim.at as usize)).unwrap_or(SizeClasses::ZERO)
 }
 
-/// Ends the uses of objects of one and the same cache, which is `cache` if that is named: from the first word on, up to one that is not good or of another cache, and
+/// Ends the uses of objects of one and the same cache, which is `cache` if that is named: from the first word on, up to one
+/// that is not good or of another cache, and
 /// [`RUN`] at most. Writes their addresses to `freed`; returns how many, at least one, and the word of their cache.
 ///
 /// # Errors

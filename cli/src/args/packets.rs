@@ -40,9 +40,9 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "SIZE/REFILL/FREE", value_parser = ready_heads)]
     pub ready_heads: Option<ReadyHeads>,
 
-    /// Packets that each worker keeps ready at most, 0 to 65536. Heads are attached when fill rings are refilled, and head and frame stay together
-    /// from completion to the next fill. Frames then become packets on the fast path too. Not with --steer: frames leave their heads
-    /// when they go to another worker.
+    /// Packets that each worker keeps ready at most, 0 to 65536. Heads are attached when fill rings are refilled, and head and frame
+    /// stay together from completion to the next fill. Frames then become packets on the fast path too. Not with --steer: frames
+    /// leave their heads when they go to another worker.
     #[arg(long, hide_short_help = true, value_name = "MAX", value_parser = whole(0..=READY_PACKETS_MAX), allow_negative_numbers = true)]
     pub ready_packets: Option<usize>,
 
