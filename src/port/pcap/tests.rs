@@ -141,6 +141,9 @@ fn a_file_is_received_as_often_as_asked() {
         assert_eq!(received.len() as u64, 2 * times);
         assert_eq!(received.chunks(2).filter(|two| two[1] == [2; 61]).count() as u64, times);
     }
+    let never = PcapConfig { times: Some(0), ..input(&path) };
+    let received = receive_all(&mut Fixture::new(64), &mut PcapPort::open("0", &never).unwrap());
+    assert!(received.is_empty(), "seen: it came once");
     let empty = PcapConfig { times: None, ..input(&folder.file("empty", &header())) };
     let received = receive_all(&mut Fixture::new(64), &mut PcapPort::open("0", &empty).unwrap());
     assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
@@ -377,6 +380,26 @@ fn a_named_pipe_is_refused_before_it_is_opened() {
     for config in [input(&pipe), output] {
         let error = PcapPort::open("0", &config).unwrap_err();
         assert!(matches!(error, PcapError::Pipe(_)) && error.to_string().contains("give a file"), "{error}");
+    }
+}
+
+/// Seen: a terminal that nobody read held a worker, one at which nobody typed held the set-up, and SIGTERM ended neither.
+#[test]
+fn a_terminal_is_refused_without_waiting_for_whoever_sits_at_it_and_other_devices_are_not() {
+    let folder = Folder::new("terminal");
+    let (_end, terminal) = crate::sys::reopen::terminal();
+    let link = folder.0.join("link");
+    std::os::unix::fs::symlink(&terminal, &link).unwrap();
+    let written = |path: &Path| PcapConfig { output: Some(path.to_owned()), ..PcapConfig::default() };
+    for path in [&terminal, &link] {
+        for config in [input(path), written(path)] {
+            let error = PcapPort::open("0", &config).unwrap_err();
+            let said = error.to_string();
+            assert!(matches!(error, PcapError::TerminalFile(_)) && said.contains("give a file"), "{said}");
+        }
+    }
+    for device in ["/dev/null", "/dev/full"] {
+        assert!(PcapPort::open("0", &written(Path::new(device))).is_ok(), "{device}");
     }
 }
 
