@@ -76,7 +76,9 @@ pub fn unpadded(frame: &[u8]) -> usize {
     let Ok((link, packet)) = Ethernet::parse(frame) else { return frame.len() };
     let length = match link.ethertype() {
         ethernet::IPV4 => Headers::read(frame).map(|(headers, _)| headers.ip.total_length().into()),
-        ethernet::IPV6 => Ipv6::read(packet).map(|(header, _)| header.total_length()),
+        ethernet::IPV6 => Ipv6::read(packet)
+            .filter(|(header, _)| !v6::is_jumbogram(header, packet))
+            .map(|(header, _)| header.total_length()),
         _ => None,
     };
     let length = length.filter(|length| *length >= ipv4::HEADER_LEN);

@@ -1,13 +1,40 @@
-//! A file that is truncated at the first write and not before, so its content survives a set-up that fails.
+//! Files that hold up no round. A file for output is truncated at the first write and not before, so its content survives
+//! a set-up that fails.
 
-use std::fs::{File, OpenOptions, metadata, remove_file};
-use std::io::{self, ErrorKind, Write};
+use crate::sys::reopen::open_at_once;
+use std::fs::{File, Metadata, OpenOptions, metadata, remove_file};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Returns whether `path` is a named pipe. Opening one would wait until another process opens the other end.
-pub(super) fn is_pipe(path: &Path) -> bool {
-    metadata(path).is_ok_and(|file| file.file_type().is_fifo())
+/// The reason why a path was not opened.
+#[derive(Debug)]
+pub(super) enum NotOpened {
+    /// It is a named pipe.
+    Pipe,
+    /// It is a terminal.
+    Terminal,
+    /// The system's error.
+    Failed(io::Error),
+}
+
+/// Opens a file as `options` say. A pipe or a terminal is refused, since whoever is at its other end could hold up every
+/// round. Opening does not wait for that either.
+///
+/// # Errors
+/// Returns [`NotOpened`].
+pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, NotOpened> {
+    let is_pipe = |file: Metadata| file.file_type().is_fifo();
+    // Opening would wake the process at its other end.
+    if metadata(path).is_ok_and(is_pipe) {
+        return Err(NotOpened::Pipe);
+    }
+    let file = open_at_once(path, options).map_err(NotOpened::Failed)?;
+    // The path may name another file than before.
+    if file.metadata().is_ok_and(is_pipe) {
+        return Err(NotOpened::Pipe);
+    }
+    if file.is_terminal() { Err(NotOpened::Terminal) } else { Ok(file) }
 }
 
 /// A file that is truncated when it is first written to or flushed. If it is dropped before that, it is unchanged; a
@@ -26,11 +53,11 @@ impl OutputFile {
     /// Opens the file for writing, and makes it if it does not exist.
     ///
     /// # Errors
-    /// Returns the system's error.
-    pub(super) fn open(path: &Path) -> io::Result<OutputFile> {
-        let options = |options: &mut OpenOptions| options.write(true).truncate(false).open(path);
+    /// Returns [`NotOpened`].
+    pub(super) fn open(path: &Path) -> Result<OutputFile, NotOpened> {
+        let options = |options: &mut OpenOptions| open(path, options.write(true).truncate(false));
         let (file, made) = match options(OpenOptions::new().create_new(true)) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(NotOpened::Failed(error)) if error.kind() == ErrorKind::AlreadyExists => {
                 (options(OpenOptions::new().create(true))?, None)
             }
             made => (made?, Some(path.to_owned())),

@@ -1,10 +1,27 @@
-//! Opens the file of a descriptor once more.
+//! Opens files without waiting, by their path or the file of a descriptor once more.
 
 use rustix::fs::OFlags;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
+#[cfg(feature = "pcap")]
+use std::path::Path;
+
+/// Opening does not wait for another process, and neither does reading or writing a device. A terminal does not become
+/// that of the process.
+fn at_once(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32)
+}
+
+/// Opens a file as `options` say. This never waits, whatever the path names.
+///
+/// # Errors
+/// The error of open(2): `NXIO` for a pipe to write that nobody reads.
+#[cfg(feature = "pcap")]
+pub fn open_at_once(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    at_once(options).open(path)
+}
 
 /// Opens the file or pipe of a descriptor once more for reading. A read that would have to wait fails with
 /// [`WouldBlock`](io::ErrorKind::WouldBlock). Other users of the descriptor do not notice. A file is read from its
@@ -15,7 +32,7 @@ use std::os::unix::fs::OpenOptionsExt;
 #[cfg(feature = "pcap")]
 pub fn reopen_nonblocking(descriptor: impl AsFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd());
-    File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+    at_once(File::options().read(true)).open(path)
 }
 
 /// The pipe or terminal behind a descriptor, opened once more to be written: a write that would have to wait fails with
@@ -30,9 +47,21 @@ pub fn reopen_to_write(descriptor: impl AsFd) -> io::Result<File> {
         return Ok(same);
     }
     let path = format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd());
-    // A terminal does not become that of the process.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    File::options().write(true).custom_flags(flags.bits() as i32).open(path)
+    at_once(File::options().write(true)).open(path)
+}
+
+/// A terminal for tests: the end of whoever sits at it, and the path of the device.
+#[cfg(all(test, feature = "pcap"))]
+pub fn terminal() -> (File, std::path::PathBuf) {
+    let (unlocked, mut number): (libc::c_int, libc::c_int) = (0, 0);
+    let end = at_once(File::options().read(true).write(true)).open("/dev/ptmx").expect("a pseudo-terminal");
+    // SAFETY: TIOCSPTLCK reads a number, which lives during the call.
+    let done = unsafe { libc::ioctl(end.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+    // SAFETY: TIOCGPTN writes a number, which lives during the call.
+    let done = unsafe { libc::ioctl(end.as_raw_fd(), libc::TIOCGPTN, &raw mut number) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+    (end, format!("/dev/pts/{number}").into())
 }
 
 #[cfg(test)]

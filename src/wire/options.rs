@@ -148,6 +148,19 @@ pub fn retain_copied(packet: &mut [u8]) {
     }
 }
 
+/// Returns the offset of the last stop of a source route, unless the header's destination is the last one already. The
+/// checksums of TCP and UDP cover the last stop (RFC 9293 §3.1, RFC 768).
+pub(super) fn last_stop(packet: &[u8]) -> Option<usize> {
+    let (header, mut at) = (header(packet), HEADER_LEN);
+    while let Ok(Some(FrameState { at: option, length })) = next(header, &mut at) {
+        if matches!(header[option], LOOSE_ROUTE | STRICT_ROUTE) && length >= 7 {
+            let is_used_up = usize::from(header[option + 2]) > length;
+            return (!is_used_up).then_some(option + length - 4);
+        }
+    }
+    None
+}
+
 /// The bytes of the header, or as many as are there.
 fn header(packet: &[u8]) -> &[u8] {
     let words = packet.first().map_or(0, |first| usize::from(first & 0xf));

@@ -94,7 +94,13 @@ fn captures_of_the_corpus_bring_the_packets_that_their_names_say() {
         received.map(|(packets, is_whole)| (packets.len(), is_whole))
     };
     let whole = ["two-packets", "the-other-byte-order", "nanoseconds", "gzip"];
-    for name in whole.into_iter().chain(["ng-two-packets", "ng-the-other-byte-order", "ng-gzip"]) {
+    for name in whole.into_iter().chain([
+        "ng-two-packets",
+        "ng-the-other-byte-order",
+        "ng-gzip",
+        "ng-resolution-without-packets",
+        "gzip-and-zeros",
+    ]) {
         assert_eq!(packets(name), Some((2, true)), "{name}");
     }
     assert_eq!(packets("empty-packets-and-runts"), Some((7, true)));
@@ -103,6 +109,13 @@ fn captures_of_the_corpus_bring_the_packets_that_their_names_say() {
     for name in ["absurd-length", "longest-length", "ends-within-a-header"] {
         assert_eq!(packets(name), Some((2, false)), "{name}");
     }
+    for name in ["ng-lengths-differ", "ng-ends-within-a-length"] {
+        assert_eq!(packets(name), Some((2, false)), "{name}");
+    }
+    assert_eq!(packets("ng-length-of-two-blocks"), Some((1, false)));
+    assert_eq!(packets("ng-section-of-16"), Some((0, false)));
+    assert_eq!(packets("ng-version-2"), None);
+    assert_eq!(packets("gzip-zeros-and-more").map(|(_, is_whole)| is_whole), Some(false));
     assert_eq!([packets("no-bytes"), packets("another-link-type")], [None, None]);
 }
 

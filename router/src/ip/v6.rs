@@ -9,7 +9,10 @@ use super::{Packet, is_own, other_station, way};
 use crate::interface::Interface;
 use crate::route::{Fib, Hop};
 use netmem::forward::{Reason, Verdict};
-use netmem::wire::{Ethernet, Ipv6};
+use netmem::wire::{Ethernet, Ipv6, Malformed, ipv6};
+
+/// The next header of hop-by-hop options.
+const HOP_BY_HOP: u8 = 0;
 
 /// Forwards the IPv6 packet in `frame`, one check after the other. The first check that fails gives the reason.
 /// Without an `ingress` the packet was admitted before.
@@ -41,6 +44,9 @@ fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet,
         return Err(other_station(link.dst));
     }
     let header = Ipv6::parse(packet)?;
+    if is_jumbogram(header, packet) {
+        return Err(Malformed::BadTotalLength.into());
+    }
     if ingress.is_some() {
         if is_martian(header.src()) || is_martian(header.dst()) {
             return Err(martian(header, fib));
@@ -55,6 +61,13 @@ fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet,
         hops: header.hop_limit(),
         may_be_cut: false,
     })
+}
+
+/// Returns true for a packet whose length, if it has one, is in its hop-by-hop options (RFC 2675 §2). What follows its
+/// header is then part of it and no padding of the link. Such packets are not supported: none is as long as a frame.
+#[inline]
+pub(super) fn is_jumbogram(header: &Ipv6, packet: &[u8]) -> bool {
+    header.payload_length() == 0 && header.next_header() == HOP_BY_HOP && packet.len() > ipv6::HEADER_LEN
 }
 
 /// Returns the reason for dropping a packet with a martian address. A packet from a link-local source to a

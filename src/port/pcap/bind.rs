@@ -7,7 +7,7 @@ use super::source::Source;
 use super::tx::{Output, Target};
 use super::{Files, PcapPort};
 use crate::port::copying::CopyingPort;
-use crate::port::output_file::{OutputFile, is_pipe};
+use crate::port::output_file::{NotOpened, OutputFile, open};
 use crate::sys::reopen::{reopen_nonblocking, reopen_to_write};
 use crate::wire::ethernet::MacAddr;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub struct PcapConfig {
     pub input: Option<PathBuf>,
     /// The speed. Default full.
     pub speed: Speed,
-    /// Number of times that the file is received; None repeats it forever. Default once.
+    /// Number of times that the file is received; None repeats it forever. Of 0 nothing is received. Default once.
     pub times: Option<u64>,
     /// The file that transmitted packets are written to. It is created or truncated. `-` is standard output, a file or
     /// a pipe. None discards the packets.
@@ -91,6 +91,9 @@ pub enum PcapError {
     /// A file is a pipe. Opening it could already wait forever.
     #[error("{} is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
+    /// A file is a terminal.
+    #[error("{} is a terminal, which could hold up every round: give a file", .0.display())]
+    TerminalFile(PathBuf),
     /// Standard output is a terminal, which no program reads as a capture.
     #[error("standard output is a terminal: send the capture to a file or to a program")]
     Terminal,
@@ -102,6 +105,17 @@ pub enum PcapError {
     SameFile(PathBuf),
 }
 
+impl PcapError {
+    fn of(path: &Path, error: NotOpened) -> PcapError {
+        let path = path.to_owned();
+        match error {
+            NotOpened::Pipe => PcapError::Pipe(path),
+            NotOpened::Terminal => PcapError::TerminalFile(path),
+            NotOpened::Failed(error) => PcapError::Open { path, error },
+        }
+    }
+}
+
 impl PcapPort {
     /// Opens the files, and reads the first packets ahead. `name` is the port's name behind `pcap:`.
     ///
@@ -110,15 +124,11 @@ impl PcapPort {
     /// ends, not earlier.
     #[cold]
     pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
-        if let Some(pipe) = config.input.iter().chain(&config.output).find(|path| is_pipe(path)) {
-            return Err(PcapError::Pipe(pipe.clone()));
-        }
         let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
         let output = match &config.output {
             Some(path) if path == Path::new(STANDARD) => Some(standard_output()?),
             Some(path) => {
-                let file =
-                    OutputFile::open(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
+                let file = OutputFile::open(path).map_err(|error| PcapError::of(path, error))?;
                 if input.as_ref().is_some_and(|input| is_same(input.file(), file.file())) {
                     return Err(PcapError::SameFile(path.clone()));
                 }
@@ -147,7 +157,11 @@ fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
     let opened = |error| PcapError::Open { path: path.to_owned(), error };
     let refused = |error| PcapError::Format { path: path.to_owned(), error };
     let is_stdin = path == Path::new(STANDARD);
-    let file = if is_stdin { reopen_nonblocking(io::stdin()) } else { File::open(path) }.map_err(opened)?;
+    let file = if is_stdin {
+        reopen_nonblocking(io::stdin()).map_err(opened)?
+    } else {
+        open(path, File::options().read(true)).map_err(|error| PcapError::of(path, error))?
+    };
     if is_stdin && !file.metadata().map_err(opened)?.is_file() {
         let once = config.times == Some(1);
         let (source, name) = (Source::of_pipe(file), "standard input".to_owned());

@@ -95,6 +95,19 @@ impl Capture {
         Ok(if here { Next::Packet(Located { record, start: RECORD, size: size as u64 }) } else { Next::More })
     }
 
+    /// The packet was received that [`next`](Self::next) returned with that `size`.
+    #[inline]
+    pub(super) fn pass_packet(&mut self, size: u64) {
+        if let Capture::Pcapng(pcapng) = self {
+            pcapng.pass_packet(size);
+        }
+    }
+
+    /// Returns whether the capture may end behind the elements that were returned.
+    pub(super) fn is_between(&self) -> bool {
+        !matches!(self, Capture::Pcapng(pcapng) if !pcapng.is_between())
+    }
+
     /// Detects the format by the first bytes.
     #[cold]
     fn look_at(&mut self, bytes: &[u8]) -> Result<Next, Bad> {

@@ -25,6 +25,9 @@ pub enum FormatError {
     /// The file ends before its header does.
     #[error("not a pcap file: it has {0} bytes, the header alone has 24")]
     Short(usize),
+    /// A pcapng file, or a section of it, has another major version than 1.
+    #[error("pcapng of version {0}: only version 1 can be read")]
+    Version(u16),
     /// Its packets are not Ethernet frames.
     #[error("link type {0}: only Ethernet, 1, can be forwarded")]
     LinkType(u32),

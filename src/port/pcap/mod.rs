@@ -13,8 +13,8 @@
 //! read and empties the second by one write. Both take as long as the file system takes. So a file is complete up to
 //! the last round; the rest is written when the port is dropped. If a write fails, the transmitted packets are lost and
 //! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
-//! (`RLIMIT_FSIZE`) must ignore or handle `SIGXFSZ`, as `netmem` does; otherwise the signal ends it. A named pipe in
-//! place of a file is refused, since the process at its other end could hold up every round.
+//! (`RLIMIT_FSIZE`) must ignore or handle `SIGXFSZ`, as `netmem` does; otherwise the signal ends it. A named pipe or
+//! a terminal in place of a file is refused, since whoever is at its other end could hold up every round.
 //!
 //! Standard input and output (`-`) may be pipes. The port opens each a second time, so that its reads and writes never
 //! wait. A packet that has not come yet is received in a later round. A packet for which neither the pipe nor the

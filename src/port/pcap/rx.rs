@@ -67,7 +67,7 @@ impl Input {
             offset: 0,
             read: false,
             broken: None,
-            over: false,
+            over: config.times == Some(0),
             again: config.times.map(|times| times.saturating_sub(1)),
             received: 0,
             speed: config.speed,
@@ -133,6 +133,7 @@ impl Input {
                 Err(_) => counters.rx_too_long.add(1),
             }
             self.skip = size;
+            self.capture.pass_packet(size);
             self.received += 1;
         }
         Ok(())
@@ -214,7 +215,7 @@ impl Input {
                 None if matches!(self.capture, Capture::Unread) => {
                     Err(format!("{}: {}", self.path, FormatError::Short(self.end - self.next)))
                 }
-                None if self.next == self.end && self.skip == 0 => self.begin_again(),
+                None if self.is_between() => self.begin_again(),
                 None => Err(self.damage("ends within a packet")),
             };
         }
@@ -235,6 +236,11 @@ impl Input {
                 Ok(())
             }
         }
+    }
+
+    /// Returns whether all bytes read were received, and end with a whole element.
+    fn is_between(&self) -> bool {
+        self.next == self.end && self.skip == 0 && self.capture.is_between()
     }
 
     /// Handles the end of the file: begins again at the first packet, or ends for good.
@@ -282,6 +288,7 @@ mod tests {
     use crate::sys::reopen::reopen_nonblocking;
     use std::io::Write;
     use std::os::fd::OwnedFd;
+    use std::sync::Arc;
 
     /// A directory can be opened but not read.
     #[test]
@@ -289,8 +296,12 @@ mod tests {
         let folder = File::open(std::env::temp_dir()).unwrap();
         let format = Format::of(&header()).unwrap();
         let capture = Capture::Classic(format);
-        let mut input =
-            Input::new(Source::Plain(folder.into()), "folder".into(), capture, &PcapConfig::default());
+        let mut input = Input::new(
+            Source::Plain(Arc::new(folder).into()),
+            "folder".into(),
+            capture,
+            &PcapConfig::default(),
+        );
         input.skip = 0;
         let ahead = [&record(Duration::ZERO, 60)[..], &[7; 60], &record(Duration::ZERO, 9)].concat();
         input.ahead[..ahead.len()].copy_from_slice(&ahead);

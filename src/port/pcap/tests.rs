@@ -1,5 +1,7 @@
 //! Tests of files that are read and written.
 
+mod refused;
+
 use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
 use super::{PcapConfig, PcapError, PcapPort, Speed};
 use crate::pool::{Batch, Pool, PoolConfig};
@@ -141,6 +143,9 @@ fn a_file_is_received_as_often_as_asked() {
         assert_eq!(received.len() as u64, 2 * times);
         assert_eq!(received.chunks(2).filter(|two| two[1] == [2; 61]).count() as u64, times);
     }
+    let never = PcapConfig { times: Some(0), ..input(&path) };
+    let received = receive_all(&mut Fixture::new(64), &mut PcapPort::open("0", &never).unwrap());
+    assert!(received.is_empty(), "seen: it came once");
     let empty = PcapConfig { times: None, ..input(&folder.file("empty", &header())) };
     let received = receive_all(&mut Fixture::new(64), &mut PcapPort::open("0", &empty).unwrap());
     assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
@@ -369,18 +374,6 @@ fn a_damaged_file_does_not_keep_another_from_being_written() {
 }
 
 #[test]
-fn a_named_pipe_is_refused_before_it_is_opened() {
-    let folder = Folder::new("pipe");
-    let pipe = folder.0.join("pipe");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let output = PcapConfig { output: Some(pipe.clone()), ..PcapConfig::default() };
-    for config in [input(&pipe), output] {
-        let error = PcapPort::open("0", &config).unwrap_err();
-        assert!(matches!(error, PcapError::Pipe(_)) && error.to_string().contains("give a file"), "{error}");
-    }
-}
-
-#[test]
 fn a_port_of_files_keeps_its_promises() {
     let folder = Folder::new("promises");
     let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
@@ -451,39 +444,4 @@ fn a_compressed_capture_that_is_cut_off_takes_the_port_down_behind_what_came() {
     assert_eq!(received, [vec![1; 60], vec![2; 61]]);
     let PortState::Down(reason) = port.state() else { panic!("it is up") };
     assert!(reason.contains("in.gz"), "{reason}");
-}
-
-#[test]
-fn a_capture_of_another_link_type_is_refused_when_it_is_opened() {
-    let folder = Folder::new("sll");
-    // A section, an interface of "Linux cooked", a packet of 4 bytes.
-    let words: [u32; 24] = [
-        0x0a0d_0d0a,
-        28,
-        0x1a2b_3c4d,
-        1,
-        u32::MAX,
-        u32::MAX,
-        28,
-        1,
-        20,
-        113,
-        0,
-        20,
-        6,
-        36,
-        0,
-        0,
-        0,
-        4,
-        4,
-        7,
-        36,
-        0x0bad,
-        12,
-        12,
-    ];
-    let path = folder.file("any.pcapng", words.map(u32::to_ne_bytes).as_flattened());
-    let error = PcapPort::open("0", &input(&path)).unwrap_err().to_string();
-    assert!(error.contains("any.pcapng") && error.contains("link type 113"), "{error}");
 }

@@ -4,6 +4,7 @@ use super::TapLink;
 use crate::port::PortCounters;
 use crate::port::copying::RxBuffers;
 use crate::port::virtio::{Received, frames_each, parts};
+use crate::sys::errno::Errno;
 use crate::wire::offload::VIRTIO_LEN;
 
 impl TapLink {
@@ -51,6 +52,11 @@ impl TapLink {
                 Some(self.uncut.land(0, (first, each), rooms, received, counters))
             }
             Ok(None) => None,
+            // A frame that the kernel could not describe; it is gone.
+            Err(Errno::INVAL) => {
+                counters.rx_dropped.add(1);
+                None
+            }
             Err(errno) => {
                 self.link.heed(errno);
                 None

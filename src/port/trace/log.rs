@@ -4,14 +4,14 @@ use super::TraceCounters;
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortState;
-use crate::port::output_file::{OutputFile, is_pipe};
+use crate::port::output_file::{NotOpened, OutputFile};
 use crate::port::pcap::{cut_off, file_header, packet_header, write_all};
 use crate::sys::stderr;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 use std::num::NonZeroU32;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -62,9 +62,23 @@ pub enum TraceError {
     /// The file is a pipe. Opening it could already wait forever.
     #[error("trace to {}: it is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
+    /// The file is a terminal.
+    #[error("trace to {}: it is a terminal, which could hold up every round: give a file", .0.display())]
+    Terminal(PathBuf),
     /// A pcap file is not text.
     #[error("trace as pcap to standard error: give it a file")]
     NoFile,
+}
+
+impl TraceError {
+    fn of(path: &Path, error: NotOpened) -> TraceError {
+        let path = path.to_owned();
+        match error {
+            NotOpened::Pipe => TraceError::Pipe(path),
+            NotOpened::Terminal => TraceError::Terminal(path),
+            NotOpened::Failed(error) => TraceError::File { path, error },
+        }
+    }
 }
 
 /// A frame that was recorded, or for which there was no room.
@@ -146,10 +160,8 @@ impl Log {
     #[cold]
     pub(super) fn open(port: &str, config: &TraceConfig) -> Result<Log, TraceError> {
         let to = match &config.file {
-            Some(path) if is_pipe(path) => return Err(TraceError::Pipe(path.clone())),
             Some(path) => {
-                let file =
-                    OutputFile::open(path).map_err(|error| TraceError::File { path: path.clone(), error })?;
+                let file = OutputFile::open(path).map_err(|error| TraceError::of(path, error))?;
                 To::File(path.clone(), file)
             }
             None if config.format == TraceFormat::Pcap => return Err(TraceError::NoFile),

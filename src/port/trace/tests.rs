@@ -190,6 +190,10 @@ fn a_trace_that_cannot_be_begun_says_why() {
     let held_up = begin(&to(&pipe, TraceFormat::Json)).to_string();
     assert!(held_up.contains("is a pipe") && held_up.contains("give a file"), "{held_up}");
     fs::remove_file(pipe).ok();
+    // Seen: one that nobody read held a worker, and SIGTERM did not end the run.
+    let (_end, terminal) = crate::sys::reopen::terminal();
+    let held_up = begin(&to(&terminal, TraceFormat::Json)).to_string();
+    assert!(held_up.contains("is a terminal") && held_up.contains("give a file"), "{held_up}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::sys::packet::{PacketSocket, PacketSocketError};
 use crate::sys::seqpacket::connected;
 use crate::sys::tap::{TapQueue, TapQueueError};
 use crate::sys::xdp::Socket;
+use rustix::fs::{FileType, fstat, major, minor};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_domain;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -203,11 +204,22 @@ fn check_interface(index: u32, setup: &Setup) -> Result<(), Errno> {
     if interfaces(setup).contains(&index) { Ok(()) } else { Err(Errno::ACCESS) }
 }
 
+/// The device number of /dev/net/tun (Documentation/admin-guide/devices.txt).
+const TUN: (u32, u32) = (10, 200);
+
 /// Refuses a descriptor that is not a TAP queue: a process that answers for its own file may return any number as a
-/// descriptor.
+/// descriptor. A name alone could be that of another file in a mount namespace of its own.
 fn check_tap(queue: &OwnedFd) -> Result<(), Errno> {
     let name = fs::read_link(format!("/proc/self/fd/{}", queue.as_raw_fd()));
-    if name.is_ok_and(|name| name == Path::new("/dev/net/tun")) { Ok(()) } else { Err(Errno::BADFD) }
+    let is_named = name.is_ok_and(|name| name == Path::new("/dev/net/tun"));
+    if is_named && is_tun(queue)? { Ok(()) } else { Err(Errno::BADFD) }
+}
+
+/// Returns whether a descriptor is of the device that makes TAP queues.
+fn is_tun(file: impl AsFd) -> Result<bool, Errno> {
+    let stat = fstat(file)?;
+    let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+    Ok(is_device && (major(stat.st_rdev), minor(stat.st_rdev)) == TUN)
 }
 
 /// Returns `path` if it is one of those that the broker was given.
@@ -242,5 +254,24 @@ impl From<PacketSocketError> for Refusal {
 impl From<TapQueueError> for Refusal {
     fn from(TapQueueError { step, errno }: TapQueueError) -> Refusal {
         Refusal { errno, step: step as u8, text: String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_tap_queue_is_known_by_its_device_and_not_by_a_name_alone() {
+        for other in ["/dev/null", "/proc/self/exe", "/proc/self"] {
+            let file = File::open(other).unwrap();
+            assert_eq!(is_tun(&file), Ok(false), "{other}");
+            assert_eq!(check_tap(&file.into()), Err(Errno::BADFD), "{other}");
+        }
+        // Where any user may open it: a host without the device has no TAP queues.
+        if let Ok(tun) = File::open("/dev/net/tun") {
+            assert_eq!((is_tun(&tun), check_tap(&tun.into())), (Ok(true), Ok(())));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::PartialChecksum;
 use crate::wire::checksum::Sum;
-use crate::wire::{Ethernet, Ipv4, Ipv6, ethernet, ipv4, ipv6};
+use crate::wire::{Ethernet, Ipv4, Ipv6, ethernet, ipv4, ipv6, options};
 
 /// The protocol of an IPv4 packet within another packet (RFC 2003).
 const IPV4_WITHIN: u8 = 4;
@@ -12,6 +12,8 @@ const IPV6_WITHIN: u8 = 41;
 const HOP_BY_HOP: u8 = 0;
 /// The next header of destination options.
 const DESTINATION: u8 = 60;
+/// The destination option with the address of a mobile node at home, and its length (RFC 6275 §6.3).
+const HOME_ADDRESS: [u8; 2] = [0xc9, 16];
 /// Maximum number of extension headers before the transport header.
 const EXTENSIONS_MAX: usize = 8;
 /// Maximum number of bytes of these headers: each segment of a packet has a copy.
@@ -124,10 +126,52 @@ impl Layers {
 
     /// The sum over the pseudo-header, for `length` bytes from the transport header on.
     pub(in crate::wire) fn pseudo_header(&self, frame: &[u8], length: usize) -> Sum {
-        let addresses = if self.is_v6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 };
-        let addresses = frame.get(addresses).unwrap_or_default();
+        let (plain, begin) = if self.is_v6 { (ipv6::HEADER_LEN, 8) } else { (ipv4::HEADER_LEN, 12) };
+        let end = self.ip + plain;
+        let addresses = if self.transport == end {
+            Sum::new().bytes(frame.get(self.ip + begin..end).unwrap_or_default())
+        } else {
+            self.ends(frame)
+        };
         // At most the maximum of the length fields of IP.
-        Sum::new().bytes(addresses).double_word(length as u32).word(self.protocol.into())
+        addresses.double_word(length as u32).word(self.protocol.into())
+    }
+
+    /// The sum over the addresses of a packet with options or extension headers. These can name another end than the IP
+    /// header: the last stop of a source route, or the home address of the sender (RFC 6275 §11.3.1).
+    #[cold]
+    #[inline(never)]
+    fn ends(&self, frame: &[u8]) -> Sum {
+        let packet = frame.get(self.ip..).unwrap_or_default();
+        let (src, dst, len) = if self.is_v6 {
+            (self.home_address(packet).unwrap_or(8), 24, 16)
+        } else {
+            (12, options::last_stop(packet).unwrap_or(16), 4)
+        };
+        let address = |at: usize| packet.get(at..at + len).unwrap_or_default();
+        Sum::new().bytes(address(src)).bytes(address(dst))
+    }
+
+    /// Returns the offset in an IPv6 packet of its sender's home address, if its destination options have one.
+    fn home_address(&self, packet: &[u8]) -> Option<usize> {
+        let (mut header, mut at) = (*packet.get(6)?, ipv6::HEADER_LEN);
+        while at < self.transport - self.ip {
+            let [next, eights] = *packet.get(at..)?.first_chunk()?;
+            let end = at + (usize::from(eights) + 1) * 8;
+            let options = packet.get(..end)?;
+            let mut option = at + 2;
+            while header == DESTINATION
+                && let Some([kind, len]) = options.get(option..).and_then(|rest| rest.first_chunk())
+            {
+                if [*kind, *len] == HOME_ADDRESS && option + 18 <= end {
+                    return Some(option + 2);
+                }
+                // An option of kind 0 is one byte of padding.
+                option += if *kind == 0 { 1 } else { 2 + usize::from(*len) };
+            }
+            (header, at) = (next, end);
+        }
+        None
     }
 }
 

@@ -44,6 +44,25 @@ fn rfc2464_3_link_padding_after_a_packet_is_not_forwarded() {
     });
 }
 
+/// RFC 2675 §2: a jumbogram has its length in its hop-by-hop options, and 0 in its header. Seen: all that follows the header
+/// was cut off as padding, and the header was forwarded alone.
+#[test]
+fn rfc2675_2_a_packet_of_no_length_with_hop_by_hop_options_is_dropped_and_not_cut() {
+    on_each_way(|router| {
+        let jumbo = [17, 0, 0xc2, 4, 0, 1, 0, 8];
+        let padding = [17, 0, 1, 4, 0, 0, 0, 0];
+        for options in [jumbo, padding] {
+            let mut sent = over_v6(addresses(), 0, 64, &[&options[..], &[7; 60]].concat());
+            sent[18..20].fill(0);
+            dropped(router, &sent, "bad_total_length", None);
+        }
+        // Without a next header, what follows is padding.
+        let mut nothing = over_v6(addresses(), 59, 64, &[]);
+        nothing.extend([0xee; 6]);
+        assert_eq!(header(&router.forward(&nothing)).payload_length(), 0);
+    });
+}
+
 /// RFC 8200 §3: the hop limit is decremented. 1 and 0 are not forwarded, and an error is sent (RFC 4443 §3.3).
 /// Packets for the router itself are exempt.
 #[test]

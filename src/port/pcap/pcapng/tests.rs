@@ -6,6 +6,7 @@ use super::super::tests::{Folder, input, receive_all};
 use super::super::{PcapConfig, PcapPort, Speed};
 use super::*;
 use crate::port::conformance::Fixture;
+use crate::port::{Port, PortState};
 use proptest::prelude::*;
 
 /// Writes blocks in one byte order.
@@ -66,6 +67,7 @@ fn read(mut bytes: &[u8]) -> (Vec<Read>, Result<(), Bad>) {
         let size = match capture.next(bytes) {
             Ok(Next::Packet(Located { record, start, size })) => {
                 packets.push((record, bytes[start..][..record.len as usize].to_vec()));
+                capture.pass_packet(size);
                 size
             }
             Ok(Next::Skip(size)) => size,
@@ -159,13 +161,91 @@ fn what_is_damaged_or_no_ethernet_is_said_in_words() {
         ([&ethernet, &odd[..]].concat(), "a packet of 200 bytes in a block of 108"),
         ([&ethernet, &long[..]].concat(), "has 262145 bytes"),
         ([&ethernet, &[9, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0][..]].concat(), "a block has 13 bytes"),
-        ([&blocks.section(), &resolution[..]].concat(), "2^-72 s"),
+        ([&blocks.section(), &resolution[..], &blocks.packet(0, 0, &[0; 60], 60)].concat(), "2^-72 s"),
         ([&blocks.section(), &cut[..]].concat(), "longer than its block"),
         ([&SECTION.to_ne_bytes()[..], &[0; 20]].concat(), "byte order 0x00000000"),
     ] {
         let (packets, end) = read(&file);
         let said = format!("{:?}", end.unwrap_err());
         assert!(packets.is_empty() && said.contains(why), "{said}: {why}");
+    }
+}
+
+/// Seen: a block that claimed to be as long as itself and its neighbours swallowed these, and the run was a good one.
+#[test]
+fn a_block_whose_two_lengths_differ_is_damage_also_at_the_end_of_the_file() {
+    for blocks in BOTH {
+        let (head, interface) = (blocks.section(), blocks.interface(1, 0, &[]));
+        let packet = |byte| blocks.packet(0, 0, &[byte; 60], 60);
+        let size = packet(0).len() as u32;
+        let mut long = packet(1);
+        long[4..8].copy_from_slice(&blocks.word(2 * size + 4));
+        let mut other = blocks.block(0x0bad, &[7; 100]);
+        other[4..8].copy_from_slice(&blocks.word(112 + size));
+        let mut last = packet(1);
+        last[size as usize - 4..].copy_from_slice(&blocks.word(size + 4));
+        let mut section = head.clone();
+        section[24..].fill(0);
+        for (file, whole) in [
+            ([&head[..], &interface, &long, &packet(2), &packet(3)].concat(), 1),
+            ([&head[..], &interface, &packet(1), &other, &packet(2), &packet(3)].concat(), 1),
+            ([&head[..], &interface, &last].concat(), 1),
+            ([&section[..], &interface, &packet(1)].concat(), 0),
+        ] {
+            let (packets, end) = read(&file);
+            let said = format!("{:?}", end.unwrap_err());
+            assert!(packets.len() == whole && said.contains("and at its end"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_ends_within_the_second_length_of_a_block_is_damaged() {
+    let blocks = BOTH[0];
+    let folder = Folder::new("ng-end");
+    let packet = blocks.packet(0, 0, &[1; 60], 60);
+    let whole = [blocks.section(), blocks.interface(1, 0, &[]), packet].concat();
+    for missing in 0..=4 {
+        let path = folder.file("in", &whole[..whole.len() - missing]);
+        let mut port = PcapPort::open("0", &input(&path)).unwrap();
+        assert_eq!(receive_all(&mut Fixture::new(64), &mut port), [[1; 60]]);
+        let is_whole = port.state() == PortState::Up;
+        assert_eq!(is_whole, missing == 0, "{:?}", port.state());
+    }
+}
+
+/// Seen: a file of another major version was read as one of version 1, and a section's block could end within its header.
+#[test]
+fn a_section_of_another_version_or_without_a_whole_header_is_refused() {
+    for blocks in BOTH {
+        let version = |major| {
+            let version = [blocks.half(major), blocks.half(2)].concat();
+            blocks.block(SECTION, &[&blocks.word(BYTE_ORDER)[..], &version, &[0xff; 8]].concat())
+        };
+        assert_eq!(read(&version(1)), (vec![], Ok(())));
+        let refused = |major| Err(Bad::Format(FormatError::Version(major)));
+        assert_eq!(read(&version(2)), (vec![], refused(2)));
+        assert_eq!(read(&[version(1), version(0)].concat()), (vec![], refused(0)));
+        for contents in [4, 8, 12] {
+            let mut short = blocks.block(SECTION, &blocks.section()[8..][..contents]);
+            short.extend([0; 16]);
+            let said = format!("{:?}", read(&short).1.unwrap_err());
+            assert!(said.contains("a section whose block has"), "{said}");
+        }
+    }
+}
+
+/// Seen: one such interface made the file unreadable, although no packet was of it.
+#[test]
+fn an_interface_of_an_absurd_resolution_is_damage_only_once_it_has_a_packet() {
+    let blocks = BOTH[0];
+    for resolution in [20, 127, 0x80 | 64, 0xff] {
+        let odd = blocks.interface(1, 0, &blocks.option(RESOLUTION, &[resolution]));
+        let begun = [blocks.section(), blocks.interface(1, 0, &[]), odd].concat();
+        let packet = |interface| blocks.packet(interface, 5, &[1; 60], 60);
+        let (packets, end) = read(&[&begun[..], &packet(0), &packet(1)].concat());
+        assert_eq!(packets.len(), 1, "{resolution}");
+        assert!(format!("{end:?}").contains("resolution of"), "{end:?}");
     }
 }
 

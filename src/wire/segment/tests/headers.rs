@@ -128,6 +128,70 @@ fn extension_headers_that_change_no_checksum_are_skipped_and_no_others() {
     assert_eq!(unfinished(&beyond), None);
 }
 
+/// Checks that the checksums of the packet and of its three segments cover these addresses.
+fn assert_summed(packet: &[u8], left: &Left, start: usize, ends: &[u8]) {
+    let at = usize::from(left.checksum().offset);
+    let sum = |length: usize| {
+        let protocol = if left.kind == GsoKind::Udp { 17 } else { 6 };
+        crate::wire::checksum::Sum::new().bytes(ends).double_word(length as u32).word(protocol)
+    };
+    let mut packet = packet.to_vec();
+    let partial = sum(packet.len() - start).fold();
+    packet[start + at..][..2].copy_from_slice(&partial.to_be_bytes());
+    let checksum = PartialChecksum { start: start as u16, offset: at as u16 };
+    let offload = Offload { checksum: Some(checksum), ..left.offload() };
+    let segments = Segments::of(&packet, &offload).unwrap();
+    let cut = cut(&segments, &packet);
+    assert_eq!(cut.len(), 3);
+    for segment in cut {
+        assert!(sum(segment.len() - start).bytes(&segment[start..]).intact(), "{segment:x?}");
+    }
+    assert!(complete_checksum(&mut packet));
+    assert!(sum(packet.len() - start).bytes(&packet[start..]).intact());
+}
+
+/// Read: each segment of a packet with a source route had a wrong checksum, and over AF_XDP an open one stayed open.
+#[test]
+fn the_checksum_of_a_packet_with_a_source_route_covers_its_last_stop() {
+    let [src, dst, other, last] = [[10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 3], [10, 0, 0, 4]];
+    for kind in [GsoKind::TcpV4, GsoKind::Udp] {
+        // Three words of options, after one of padding.
+        let left = Left { is_v6: false, kind, options: 3, ..tcp_v6(0) };
+        for (option, pointer, end) in
+            [(131, 4, last), (137, 8, last), (131, 12, dst), (7, 4, dst), (68, 4, dst)]
+        {
+            let mut packet = left.packet();
+            packet[34..46].copy_from_slice(&[&[1, option, 11, pointer][..], &other, &last].concat());
+            Ipv4::seal(&mut packet[14..]);
+            assert_summed(&packet, &left, 46, &[src, end].concat());
+        }
+    }
+}
+
+/// Read: the same of a packet from a mobile node that is away.
+#[test]
+fn the_checksum_of_a_packet_with_a_home_address_covers_that() {
+    let (home, dst) = ([0xaa; 16], [0xfe; 16]);
+    let left = tcp_v6(0);
+    let plain = left.packet();
+    for (header, kind, src) in [(60, 0xc9, home), (0, 0xc9, [0xfd; 16]), (60, 0xca, [0xfd; 16])] {
+        let options = [&[6, 2, 1, 2, 0, 0, kind, 16][..], &home].concat();
+        let mut packet = [&plain[..54], &options, &plain[54..]].concat();
+        packet[20] = header;
+        let length = (packet.len() - 54) as u16;
+        packet[18..20].copy_from_slice(&length.to_be_bytes());
+        assert_summed(&packet, &left, 78, &[src, dst].concat());
+    }
+    // Cut off within the option, and an option of a wrong length.
+    for (at, byte) in [(55, 0), (61, 17), (61, 15), (57, 255)] {
+        let options = [&[6, 2, 1, 2, 0, 0, 0xc9, 16][..], &home].concat();
+        let mut packet = [&plain[..54], &options, &plain[54..]].concat();
+        packet[20] = 60;
+        packet[at] = byte;
+        let _ = (unfinished(&packet), complete_checksum(&mut packet));
+    }
+}
+
 /// Seen: a packet with 65,535 bytes behind its IPv6 header ended the program.
 #[test]
 fn a_segment_as_long_as_a_packet_of_ipv6_can_be_is_written() {
