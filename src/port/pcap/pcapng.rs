@@ -1,7 +1,8 @@
 //! Packets of a pcapng file: sections of blocks, of which one kind describes interfaces and three kinds hold packets.
 //!
 //! Every length is checked: a packet's against its block's, the block's against the maximum for a packet, and the one at
-//! the block's start against the one at its end. So a hostile file can at worst be reported as damaged. Blocks of other kinds are skipped, however long they are.
+//! the block's start against the one at its end. So a hostile file can at worst be reported as damaged. Blocks of other
+//! kinds are skipped, however long they are.
 //!
 //! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
 
