@@ -52,7 +52,7 @@ fn a_lab_call_that_is_wrong_gets_one_line_and_measures_nothing() {
 fn run_with(low: f64, high: f64, name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("netmem-compare-{}-{name}.json", std::process::id()));
     let run = serde_json::json!({
-        "schema": 1, "experiment": "page-fast-path", "source": "brouer17-pages", "quick": true, "rows": [], "checks": [],
+        "schema": 1, "version": "0.1.0", "experiment": "page-fast-path", "source": "brouer17-pages", "quick": true, "rows": [], "checks": [],
         "machine": {"cpu": null, "cores": 2, "kernel": null, "virtual": null, "tsc_ghz": 2.0, "hugepages": null,
                     "governor": null},
         "ratios": [{"a": "netmem", "b": "limit", "params": {}, "metric": "ns_per_op",

@@ -48,7 +48,7 @@
 //!     });
 //! });
 //! let second = mesh.stats()[1];
-//! assert_eq!((second.received, second.drops.total()), (FRAMES, 0));
+//! assert_eq!((second.dequeued, second.drops.total()), (FRAMES, 0));
 //! # Ok(())
 //! # }
 //! ```
@@ -88,7 +88,7 @@
 //! assert_eq!(inbox.take(&mut second, &mut batch), Some(from));
 //! batch.free(&mut second);
 //! inbox.finish();
-//! assert_eq!(mesh.stats()[1].received, 32);
+//! assert_eq!(mesh.stats()[1].dequeued, 32);
 //! # Ok(())
 //! # }
 //! ```

@@ -20,7 +20,7 @@ fn compared_after_each(steps: &[&str]) -> Option<Router> {
         router.bed.dut.ip(step);
         println!("after ip {step}: {} routes", assert_same(&router));
     }
-    assert_eq!(router.number("netlink", "unread"), 0);
+    assert_eq!(router.number("netlink", "malformed"), 0);
     Some(router)
 }
 

@@ -149,7 +149,7 @@ fn a_wrong_file_and_a_change_of_a_fixed_key_change_nothing() {
         (format!("{rule}\nsped = 3\n"), place(lines + 2) + "no key \"sped\""),
         (rule.replace("idle = \"sleep\"", "idle = true"), place(line("idle")) + "idle: write"),
         (rule.replace("frames = 16384", "frames = 8192"), "stays as it was: frames cannot change".to_owned()),
-        (rule.replace("\"kernel\"", "\"given\""), place(line("mode")) + "--mode ip without"),
+        (rule.replace("\"kernel\"", "\"static\""), place(line("mode")) + "--mode ip without"),
     ] {
         let seen = netmem.change(&text);
         assert!(seen.starts_with(&said), "{seen}");

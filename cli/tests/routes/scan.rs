@@ -91,7 +91,7 @@ fn new_neighbours_behind_other_ports_answer_while_one_port_is_scanned() {
         });
         println!("{at_once} of {neighbours} new neighbours answered at once, v6 {v6}");
         assert!(wanted.is_none_or(|wanted| at_once * 10 >= wanted * 9), "{at_once} of {neighbours}");
-        assert!(router.number("netlink", "asked") > 0);
+        assert!(router.number("netlink", "neigh_requests") > 0);
         router.end();
     }
 }
