@@ -1,13 +1,13 @@
 //! Tests of the scrapes of a run that forwards: each is well-formed, and its counters add up.
 
 mod netmem;
+mod stall;
 mod test_frames;
 
 use netmem::{netmem, start, stderr};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use stall::Stall;
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,10 @@ struct Run {
 impl Run {
     fn start(name: &str, options: &str) -> Run {
         let path = env::temp_dir().join(format!("netmem-metrics-{}-{name}", std::process::id()));
-        let child = start(&format!("forward --json {options} --metrics {}", path.display()));
+        Run::of(start(&format!("forward --json {options} --metrics {}", path.display())), path)
+    }
+
+    fn of(child: Child, path: PathBuf) -> Run {
         let run = Run { child: Some(child), path };
         within_a_minute(|| UnixStream::connect(&run.path).is_ok());
         run
@@ -258,41 +261,31 @@ fn scrapes_stay_exact_while_a_local_queue_frees_frames() {
     run.end();
 }
 
-/// Returns a terminal that is not read, and the path of its other end.
-fn terminal() -> (File, String) {
-    let reader = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
-    grantpt(&reader).expect("a terminal");
-    unlockpt(&reader).expect("a terminal");
-    let name = ptsname(&reader, Vec::new()).expect("its other end");
-    (reader.into(), name.into_string().expect("a path"))
-}
-
 #[test]
 fn a_stalled_worker_is_marked_stale_with_its_age_and_delays_no_scrape() {
     let folder = Folder::new("metrics-stall");
-    let (mut reader, name) = terminal();
+    let (stall, path) = (Stall::new(&folder.path(""), true), folder.path("metrics"));
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
-    let run = Run::start(
-        "stall",
-        &format!(
-            "--mode cross-connect --watchdog 0 --port trace:file={name}/pcap:in={},speed=recorded,loop=0 --port pcap:out={}",
-            input.display(),
-            folder.path("out.pcap").display()
-        ),
-    );
-    // Its trace fills the terminal, and it stands still.
+    let mut command = netmem(&format!(
+        "forward --json --mode cross-connect --watchdog 0 --metrics {} --port \
+         trace:file={}/pcap:in={},speed=recorded,loop=0 --port pcap:out={}",
+        path.display(),
+        folder.path("trace").display(),
+        input.display(),
+        folder.path("out.pcap").display()
+    ));
+    stall.within(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = Run::of(command.spawn().expect("netmem starts"), path);
     within_a_minute(|| run.scrape().contains("\nnetmem_worker_stale{worker=\"0\"} 1\n"));
     let age = |page: &str| sum(&samples(page), "netmem_worker_age_seconds", "");
     let first = run.scrape();
     within_a_minute(|| age(&run.scrape()) >= 1.0 + age(&first));
     judged(&run, 10, 1);
     assert!(run.scrape().contains("\nnetmem_cut_whole 0\n"));
-    // The terminal is read from here on.
-    let reading = thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+    stall.hold(false);
     within_a_minute(|| run.scrape().contains("\nnetmem_worker_stale{worker=\"0\"} 0\n"));
     judged(&run, 10, 1);
     run.end();
-    reading.join().expect("it reads");
 }
 
 #[test]

@@ -1,28 +1,28 @@
-//! Tests of a worker that does not end its round, because it writes its trace to a terminal that is not read.
+//! Tests of a worker that does not end its round, because a write of its trace does not return.
 
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
+mod stall;
 mod test_frames;
-mod terminal;
 
 use netmem::{PATIENCE, netmem, number};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
+use stall::Stall;
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
-use terminal::{stalled_in_trace, terminal};
 use test_frames::{Folder, frames, pcap_at_intervals};
 
-/// A run that forwards without end, and traces to a terminal.
-fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {
+/// A run that forwards without end, and whose trace is held.
+fn traced(folder: &Folder, stall: &Stall, options: &str) -> Child {
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
     let mut command = netmem(&format!(
-        "forward --mode cross-connect --json {options} --port trace:file={terminal}/pcap:in={},speed=recorded,loop=0 --port \
+        "forward --mode cross-connect --json {options} --port trace:file={}/pcap:in={},speed=recorded,loop=0 --port \
          pcap:out={}",
+        folder.path("trace").display(),
         input.display(),
         folder.path("out.pcap").display()
     ));
@@ -30,7 +30,7 @@ fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {
         .env("NOTIFY_SOCKET", folder.path("manager"))
         .env("WATCHDOG_USEC", "400000")
         .env_remove("WATCHDOG_PID");
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    stall.within(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn interrupt(child: &Child) {
@@ -38,21 +38,19 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
+fn a_worker_that_waits_for_a_disk_is_named_and_again_when_it_goes_on() {
     let folder = Folder::new("watchdog");
-    let (mut reader, name) = terminal();
-    let mut child = traced(&folder, &name, "--watchdog 0.5");
+    let stall = Stall::new(&folder.path(""), true);
+    let mut child = traced(&folder, &stall, "--watchdog 0.5");
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let line = stalled_in_trace(&mut said, &reader);
+    let line = stall.line(&mut said);
     let stalled = "netmem: worker 0 has not finished a round for 0.5 s: it is in kick of port trace/pcap:";
     assert!(line.starts_with(stalled), "{line}");
-    // The terminal is read from here on, until its other end is gone.
-    let reading = thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+    stall.hold(false);
     let line = said.next().expect("a line about the worker");
     assert!(line.starts_with("netmem: worker 0 goes on, after "), "{line}");
     interrupt(&child);
     let out = child.wait_with_output().unwrap();
-    reading.join().unwrap();
     assert_eq!(out.status.code(), Some(0), "{said:?}");
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert!(number(&report["workers"][0], "stalls") >= 1, "{report}");
@@ -61,15 +59,14 @@ fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
 #[test]
 fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     let folder = Folder::new("stuck");
-    let (reader, name) = terminal();
-    let mut child = traced(&folder, &name, "--watchdog 0.5");
+    let stall = Stall::new(&folder.path(""), true);
+    let mut child = traced(&folder, &stall, "--watchdog 0.5");
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    stalled_in_trace(&mut said, &reader);
+    stall.line(&mut said);
     interrupt(&child);
     let line = said.find(|line| line.starts_with("error: ")).expect("a line about the worker");
     assert!(line.starts_with("error: worker 0 does not end: it is in kick of port trace/pcap:"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    drop(reader);
 }
 
 /// Seen: with `watchdog = 0` in its configuration the service was never restarted, though its only worker hung.
@@ -77,8 +74,8 @@ fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
 fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
     let folder = Folder::new("life");
     let manager = UnixDatagram::bind(folder.path("manager")).unwrap();
-    let (_reader, name) = terminal();
-    let mut child = traced(&folder, &name, "--watchdog 0");
+    let stall = Stall::new(&folder.path(""), false);
+    let mut child = traced(&folder, &stall, "--watchdog 0");
     let begun = Instant::now();
     let hear = |patience| {
         manager.set_read_timeout(Some(patience)).unwrap();
@@ -88,7 +85,8 @@ fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
     for sign in ["READY=1", "WATCHDOG=1"] {
         while !hear(PATIENCE).expect(sign).contains(sign) {}
     }
-    // The terminal is full in the end. From then on nothing comes.
+    // Once its worker stands still nothing comes.
+    stall.hold(true);
     while hear(Duration::from_secs(3)).is_ok() {
         assert!(begun.elapsed() < PATIENCE, "signs of life without an end");
     }

@@ -4,7 +4,7 @@
 use crate::forwarder::netmem;
 use crate::links::Pair;
 use crate::sandbox::broker_of;
-use crate::terminal::{stalled_in_trace, terminal};
+use crate::stall::Stall;
 use crate::test_frames::{Folder, frames, pcap_at_intervals};
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
 use crate::traffic::ping_once;
@@ -292,14 +292,19 @@ fn the_changes_of_a_run_without_a_broker_are_reverted_although_a_worker_never_en
     let folder = Folder::new("fixes-stuck");
     let (journal, control) = (folder.path("journal"), folder.path("control"));
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
-    let (reader, name) = terminal();
+    let stall = Stall::new(&folder.path(""), true);
     let mut command = netmem(&bed);
     command.args(["forward", "--no-sandbox", "--watchdog=0.5", "--port=packet:one", "--port=packet:two"]);
-    command.arg(format!("--port=trace:file={name}/pcap:in={},speed=recorded,loop=0", input.display()));
+    let trace = folder.path("trace");
+    command.arg(format!(
+        "--port=trace:file={}/pcap:in={},speed=recorded,loop=0",
+        trace.display(),
+        input.display()
+    ));
     command.arg(format!("--control={}", control.display())).args(options(&journal));
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("netmem");
+    let mut child = stall.within(&mut command).stderr(Stdio::piped()).spawn().expect("netmem");
     let mut said = BufReader::new(child.stderr.take().expect("its lines")).lines().map_while(Result::ok);
-    stalled_in_trace(&mut said, &reader);
+    stall.line(&mut said);
     assert_eq!(settings(&bed.dut), MEANWHILE);
     kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
     let lines: Vec<String> = said.collect();
@@ -307,7 +312,6 @@ fn the_changes_of_a_run_without_a_broker_are_reverted_although_a_worker_never_en
     assert!(lines.iter().any(|line| line.starts_with("error: worker 0 does not end: ")), "{lines:?}");
     assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false), "{lines:?}");
     assert!(!control.exists(), "{lines:?}");
-    drop(reader);
 }
 
 #[test]

@@ -37,8 +37,8 @@ mod summary;
 mod tap;
 #[path = "../../../tests/testbed/mod.rs"]
 mod testbed;
-#[path = "../terminal/mod.rs"]
-mod terminal;
+#[path = "../stall/mod.rs"]
+mod stall;
 mod testpmd;
 mod traffic;
 #[path = "../tshark/mod.rs"]
