@@ -99,7 +99,7 @@ impl Unsupported {
 /// kind.
 #[derive(Debug, Default)]
 pub(crate) struct UnsupportedReport {
-    /// The rules that exist: how many there are of each family and priority.
+    /// The number of existing rules of each family and priority.
     rules: BTreeMap<Unsupported, usize>,
     /// The kinds of routes that were added.
     kinds: [bool; 3],

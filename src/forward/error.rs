@@ -58,7 +58,7 @@ mod tests {
     use crate::port::tests::moody::{Mood, Moody};
     use crate::steer::Source;
 
-    /// Seen: a forwarder was made with another memory's pool than its port. The port was up and received nothing for ever.
+    /// Seen: the pool of a forwarder lay in another memory than its port. The port was up and never received a frame.
     #[test]
     fn a_forwarder_whose_pool_a_port_cannot_receive_into_is_refused() {
         let Fixture { pool, .. } = Fixture::new(64);

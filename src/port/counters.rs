@@ -58,7 +58,7 @@ pub struct PortCounters {
     /// they are dropped.
     pub udp_without_size: Count,
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller. A frame counts
-    /// each time it is offered: if all of a pool's frames are of another memory, this grows with every refill.
+    /// each time that it is offered. If a pool lies in another memory, each refill counts its frames again.
     pub wrong_memory: Count,
     /// Invalid descriptors from the device; each takes the port down.
     pub bad_descriptor: Count,

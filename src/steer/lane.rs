@@ -119,11 +119,6 @@ impl<T> LaneSender<T> {
         self.sent
     }
 
-    /// Maximum number of units in the lane.
-    pub(super) fn limit(&self) -> u32 {
-        self.limit
-    }
-
     /// The progress of the reader.
     #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {

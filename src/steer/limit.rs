@@ -15,25 +15,29 @@ pub(super) struct FlowLimit {
     frames: Vec<u32>,
     /// Number of frames in a full history.
     room: usize,
+    /// Number of frames in the inbox beyond which flows are limited.
+    begins_at: u32,
 }
 
 impl FlowLimit {
-    pub(super) fn new(config: FlowLimitConfig) -> FlowLimit {
+    /// Makes the limit of an inbox for `inbox` frames. Its last eighth is for the flows that do not fill it. That part has
+    /// room for the history, of which one flow may make up half, and for a list, which is limited when it is sent and not
+    /// before.
+    pub(super) fn new(config: FlowLimitConfig, inbox: u32) -> FlowLimit {
         let room = config.history as usize;
+        let last = (inbox / 8).max((room + BATCH_MAX) as u32);
         FlowLimit {
             history: Vec::with_capacity(room),
             next: 0,
             frames: vec![0; config.buckets as usize],
             room,
+            begins_at: inbox.saturating_sub(last).max(inbox / 2),
         }
     }
 
-    /// Returns the number of frames in an inbox for `inbox` from which on flows are limited. The last eighth is for the flows
-    /// that do not fill the inbox. It is at least as long as the history, of which one flow may make up half, and a list, of
-    /// which all flows may be limited only once it is full.
-    pub(super) fn begins_at(&self, inbox: u32) -> u32 {
-        let last = (inbox / 8).max((self.room + BATCH_MAX) as u32);
-        inbox.saturating_sub(last).max(inbox / 2)
+    /// Returns the number of frames in the inbox beyond which flows are limited.
+    pub(super) fn begins_at(&self) -> u32 {
+        self.begins_at
     }
 
     /// Records a frame of the flow with this hash. Returns false if its flow makes up more than half of the last
@@ -58,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_flow_is_dropped_once_it_makes_more_than_half_of_the_last_256_frames() {
-        let mut limit = FlowLimit::new(FlowLimitConfig::default());
+        let mut limit = FlowLimit::new(FlowLimitConfig::default(), 1024);
         let admitted = (0..1000).filter(|_| limit.admits(7)).count();
         assert_eq!(admitted, 128);
         // 129 frames of other flows; of the last 256 this flow makes 127: those of the others leave the history first.
@@ -68,7 +72,7 @@ mod tests {
 
     #[test]
     fn flows_that_share_evenly_are_all_admitted() {
-        let mut limit = FlowLimit::new(FlowLimitConfig { history: 16, buckets: 4 });
+        let mut limit = FlowLimit::new(FlowLimitConfig { history: 16, buckets: 4 }, 1024);
         assert!((0..10_000).all(|frame| limit.admits(frame % 2)));
     }
 }

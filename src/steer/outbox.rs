@@ -70,7 +70,7 @@ enum Choice {
 impl Outbox {
     #[cold]
     pub(super) fn new(mesh: &Arc<Mesh>, own: usize, row: Row, config: &MeshConfig) -> Outbox {
-        let limit = || config.flow_limit.map(FlowLimit::new);
+        let limit = || config.flow_limit.map(|limit| FlowLimit::new(limit, config.inbox));
         let (policy, generation) = mesh.current();
         Outbox {
             own: own as u8,

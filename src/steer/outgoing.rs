@@ -139,7 +139,7 @@ impl Outgoing {
             return self.drop_listed(w);
         }
         if let Some(limit) = &self.limit {
-            let most = limit.begins_at(self.lane.limit());
+            let most = limit.begins_at();
             if self.load() > most && self.lane.backlog() + self.list.len() as u32 > most {
                 self.limit_flows(w, hash);
             }

@@ -69,6 +69,29 @@ static inline void check_home(void)
     CHECK(ledger.owned == 0 && ledger.posted == 0 && ledger.total == ledger.free + ledger.cached + ledger.returning);
 }
 
+/* A part of a program, by the name with which the program is started. */
+struct test_case {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Runs the case of this name between `open` and `close`, and checks that all frames are back. Returns the exit code. */
+static inline int run_case(const struct test_case *all, size_t n, const char *name, void (*open)(void), void (*close)(void))
+{
+    size_t i;
+    open();
+    for (i = 0; i < n; i++)
+        if (strcmp(all[i].name, name) == 0) {
+            all[i].run();
+            check_home();
+            close();
+            printf("%s: as it should be\n", name);
+            return 0;
+        }
+    fprintf(stderr, "there is no %s\n", name);
+    return 2;
+}
+
 static inline netmem_frame one(void)
 {
     netmem_frame frame;

@@ -301,22 +301,9 @@ static void lost_detached(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
+    static const struct test_case ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
                {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
                {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}};
     CHECK(argc == 2 && netmem_last_errno() == 0 && netmem_set_policy(NETMEM_COUNT) == 0);
-    open_heads();
-    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
-        if (strcmp(ALL[i].name, argv[1]) == 0) {
-            ALL[i].run();
-            check_home();
-            close_heads();
-            printf("%s: as it should be\n", argv[1]);
-            return 0;
-        }
-    fprintf(stderr, "there is no %s\n", argv[1]);
-    return 2;
+    return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_heads, close_heads);
 }

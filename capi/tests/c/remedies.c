@@ -149,20 +149,7 @@ static void ring(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } ALL[] = {{"lane", lane}, {"port", port}, {"lend", lend}, {"burst", burst}, {"workers", workers}, {"ring", ring}};
+    static const struct test_case ALL[] = {{"lane", lane}, {"port", port}, {"lend", lend}, {"burst", burst}, {"workers", workers}, {"ring", ring}};
     CHECK(argc == 2 && netmem_set_policy(NETMEM_COUNT) == 0);
-    open_all();
-    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
-        if (strcmp(ALL[i].name, argv[1]) == 0) {
-            ALL[i].run();
-            check_home();
-            close_all();
-            printf("%s: as it should be\n", argv[1]);
-            return 0;
-        }
-    fprintf(stderr, "there is no %s\n", argv[1]);
-    return 2;
+    return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_all, close_all);
 }

@@ -323,10 +323,7 @@ static void child(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } ALL[] = {{"kept text", kept_text}, {"room", room}, {"used up", used_up}, {"shrunk", shrunk}, {"lent twice", lent_twice},
+    static const struct test_case ALL[] = {{"kept text", kept_text}, {"room", room}, {"used up", used_up}, {"shrunk", shrunk}, {"lent twice", lent_twice},
                {"converted twice", converted_twice}, {"unsendable", unsendable}, {"packets", packets_of_a_port}, {"left", left},
                {"words", words_of_c}, {"why not", why_not}, {"state", state}};
     CHECK(argc == 2 && netmem_set_policy(NETMEM_COUNT) == 0);
@@ -335,15 +332,5 @@ int main(int argc, char **argv)
         printf("child: as it should be\n");
         return 0;
     }
-    open_heads();
-    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
-        if (strcmp(ALL[i].name, argv[1]) == 0) {
-            ALL[i].run();
-            check_home();
-            close_heads();
-            printf("%s: as it should be\n", argv[1]);
-            return 0;
-        }
-    fprintf(stderr, "there is no %s\n", argv[1]);
-    return 2;
+    return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_heads, close_heads);
 }

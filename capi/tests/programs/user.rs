@@ -38,13 +38,13 @@ fn the_same_bytes_are_lent_once() {
     holds("lent twice");
 }
 
-/// Seen: held 1, reclaimed 0, and netmem_worker_close returned -EBUSY for ever.
+/// Seen: netmem_worker_close returned -EBUSY on every further call, and netmem_worker_reclaim freed nothing.
 #[test]
 fn a_raw_frame_that_is_converted_twice_is_refused_and_its_worker_can_be_closed() {
     holds("converted twice");
 }
 
-/// Seen: netmem_port_tx returned 0 for ever, without errno or text.
+/// Seen: each call of netmem_port_tx with such a frame returned 0. No call named the reason.
 #[test]
 fn frames_that_a_port_can_never_carry_are_found() {
     holds("unsendable");

@@ -18,7 +18,7 @@ mod standing;
 use super::phases::StatusRequest;
 use super::worker_setup::WorkerSetup;
 use crate::args::LOST_BETWEEN;
-pub use answer::{Answer, Attendant, Packets, PortAnswer};
+pub use answer::{Answer, Attendant, Packets};
 use meeting::{Meeting, Met};
 use netmem::forward::SteeringControl;
 use netmem::pool::{Ledger, Pool};

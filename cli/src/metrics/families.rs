@@ -1,7 +1,7 @@
 //! Names, units and help of all metrics.
 
 use super::page::{Kind, Labels, Page};
-use crate::forward::cuts::{Answer, Cut, Packets, PortAnswer};
+use crate::forward::cuts::{Answer, Cut, Packets};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolStats};
 use netmem_rtnetlink::FollowerStats;
@@ -154,50 +154,41 @@ const OF_PORTS: &[(&str, &str, &str)] = &[
 
 /// Writes the ports of all workers.
 pub fn ports(page: &mut Page, cut: &Cut) {
+    // The xdp ports of the workers have names of their own, by their queues: the first worker's is the port's.
+    let first = cut.workers.first().map_or(&[][..], |(answer, _)| &answer.ports);
     let all = cut.workers.iter().enumerate().flat_map(|(worker, (answer, _))| {
-        answer.ports.iter().enumerate().map(move |(at, port)| (worker.to_string(), at.to_string(), port))
+        answer.ports.iter().enumerate().map(move |(at, port)| {
+            let name = &first.get(at).unwrap_or(port).name;
+            ([("port", name.clone()), ("worker", worker.to_string()), ("number", at.to_string())], port)
+        })
     });
     let all: Vec<_> = all.collect();
-    // The xdp ports of the workers have names of their own, by their queues: the first worker's is the port's.
-    let name = |(_, at, port): &(String, String, &PortAnswer)| {
-        all.iter().find(|(_, number, _)| number == at).map_or(&port.name, |(_, _, first)| &first.name).clone()
-    };
-    let labels = |one: &(String, String, &PortAnswer)| {
-        [("port", name(one)), ("worker", one.0.clone()), ("number", one.1.clone())]
-    };
     let mut family =
         page.family("netmem_port_up", Kind::Gauge, "1 if the port is up, as its worker last saw it.");
-    for one in &all {
-        let [port, worker, at] = labels(one);
-        let labels = [(port.0, &*port.1), (worker.0, &*worker.1), (at.0, &*at.1), ("kind", one.2.kind)];
-        family.sample(&labels, u8::from(one.2.is_up));
+    for (labels, one) in &all {
+        let [port, worker, at] = borrowed(labels);
+        family.sample(&[port, worker, at, ("kind", one.kind)], u8::from(one.is_up));
     }
     let help = "1 if the port is down for good: it stays down until netmem is started again.";
     let mut family = page.family("netmem_port_failed", Kind::Gauge, help);
-    all.iter().for_each(|one| family.sample(&borrowed(&labels(one)), u8::from(one.2.is_failed)));
+    all.iter().for_each(|(labels, one)| family.sample(&borrowed(labels), u8::from(one.is_failed)));
     for &(counter, name, help) in OF_PORTS {
         let mut family = page.family(name, Kind::Counter, help);
-        for one in &all {
-            let count = one.2.counters.iter().find(|(known, _)| *known == counter);
-            let labels = labels(one);
-            count.into_iter().for_each(|(_, count)| family.sample(&borrowed(&labels), count));
+        for (labels, one) in &all {
+            let count = one.counters.iter().find(|(known, _)| *known == counter);
+            count.into_iter().for_each(|(_, count)| family.sample(&borrowed(labels), count));
         }
     }
     let help = "All other counters of the port, by their names in netmem stat ports.";
     let mut family = page.family("netmem_port_events", Kind::Counter, help);
-    for one in &all {
-        let [port, worker, at] = labels(one);
-        let rest = one.2.counters.iter().filter(|(name, _)| OF_PORTS.iter().all(|(known, ..)| known != name));
-        for (name, count) in rest {
-            family.sample(
-                &[(port.0, &*port.1), (worker.0, &*worker.1), (at.0, &*at.1), ("event", name)],
-                count,
-            );
-        }
+    for (labels, one) in &all {
+        let [port, worker, at] = borrowed(labels);
+        let rest = one.counters.iter().filter(|(name, _)| OF_PORTS.iter().all(|(known, ..)| known != name));
+        rest.for_each(|(name, count)| family.sample(&[port, worker, at, ("event", name)], count));
     }
     let help = "Packets posted for transmission and not back, as sampled about fifty times a second.";
     let mut family = page.family("netmem_port_posted_packets", Kind::Histogram, help);
-    all.iter().for_each(|one| family.histogram(&borrowed(&labels(one)), &one.2.posted, 1.0));
+    all.iter().for_each(|(labels, one)| family.histogram(&borrowed(labels), &one.posted, 1.0));
 }
 
 fn borrowed<'a, const N: usize>(labels: &'a [(&'a str, String); N]) -> [(&'a str, &'a str); N] {

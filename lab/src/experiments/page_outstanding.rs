@@ -208,7 +208,7 @@ fn findings(bench: &mut Bench<'_>, points: &[Vec<Point>], memories: &[Memory]) {
     }
     bench.note("pages are not touched; one operation is one page allocated and freed");
     bench.note(
-        "a ratio netmem / netmem with outstanding and stats is of the list brouer-2017 over the tuned one, in the same rounds",
+        "a ratio netmem / netmem with the settings outstanding and stats divides the time of the list brouer-2017 by that of the tuned list, in the same rounds",
     );
 }
 

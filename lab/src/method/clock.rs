@@ -52,7 +52,7 @@ fn spin(clock: &(impl Clock + ?Sized), ticks: u64) {
 }
 
 /// Measures the [excess](Clock::excess) of a clock: the least of several samples, as a pause of the
-/// machine only lengthens one. Each is of several waits in a row.
+/// machine only lengthens one. Each measurement averages several waits in a row.
 fn measured_excess(clock: &impl Clock) -> u64 {
     let sample = |_| {
         let start = clock.ticks();

@@ -220,7 +220,6 @@ impl Shared {
     }
 }
 
-#[cfg(feature = "comparisons")]
 /// Returns whether the packet is a pair: one head and one frame of the pool that belongs to it alone.
 #[inline(always)]
 fn is_pair(pool: Renewal, packet: &Packet) -> bool {
@@ -230,7 +229,7 @@ fn is_pair(pool: Renewal, packet: &Packet) -> bool {
 /// Resets a pair to its first state, as if just made. Returns false if the packet is not a pair.
 #[inline(always)]
 fn renew(pool: Renewal, packet: &mut Packet) -> bool {
-    let is_pair = packet.frame().is_some_and(|frame| pool.owns(frame));
+    let is_pair = is_pair(pool, packet);
     if is_pair {
         reset(pool, packet);
     }
