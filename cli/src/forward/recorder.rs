@@ -128,7 +128,7 @@ impl Recordings {
     }
 
     /// Returns the packets that are recorded so far, by time, of each ring from its number in `since` on. Rings are in
-    /// the order of workers and then of ports. Packets are read a few at a time, so that it takes little memory.
+    /// the order of workers and then of ports. Packets are read some at a time, so that it takes little memory.
     pub fn read<'a>(&'a self, since: &[u64]) -> impl Iterator<Item = Recorded> + use<'a> {
         ByTime::new(self, since)
     }

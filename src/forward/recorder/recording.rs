@@ -7,6 +7,9 @@ use crate::sys::clock;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+/// Maximum number of times that a ring is copied for one call.
+const COPIES_MAX: usize = 4;
+
 /// The reading end of a recording; it can be read at any time and any number of times.
 #[derive(Debug, Clone)]
 pub struct Recording {
@@ -114,17 +117,34 @@ impl Recording {
     /// Returns the oldest `most` packets of those that [`read`](Self::read) returns.
     pub fn read_some(&self, port: usize, from: u64, most: usize) -> Vec<RecordedPacket> {
         let Some(ring) = self.rings.get(port) else { return Vec::new() };
+        let copied = copy(ring, from, most);
         let now = Now { time: SystemTime::now(), ticks: clock::ticks() };
-        let next = ring.next();
-        let oldest = next.saturating_sub(ring.room() as u64);
-        let read = |number| ring.read(number).map(|read| recorded(number, &read, self.behind(&read), &now));
-        (from.max(oldest)..next).filter_map(read).take(most).collect()
+        copied.iter().map(|(number, read)| recorded(*number, read, self.behind(read), &now)).collect()
     }
 
     /// The name of a reason's counter, including the decision's own reasons.
     pub fn name(&self, reason: Reason) -> &'static str {
         reason.name_among(self.own)
     }
+}
+
+/// Copies the oldest `most` packets of a ring from this number on, with their numbers. All are copied before the first
+/// is looked at, since the worker overwrites what takes long to copy. If it overwrote most of them nevertheless, as it
+/// does while the copy's memory is touched for the first time, those that are there now are copied.
+fn copy(ring: &Ring, from: u64, most: usize) -> Vec<(u64, Read)> {
+    let mut copied = Vec::new();
+    for _ in 0..COPIES_MAX {
+        let next = ring.next();
+        let numbers = from.max(next.saturating_sub(ring.room() as u64))..next;
+        let wanted = usize::try_from(next.saturating_sub(numbers.start)).unwrap_or(most).min(most);
+        copied.clear();
+        copied.reserve(wanted);
+        copied.extend(numbers.filter_map(|number| Some((number, ring.read(number)?))).take(most));
+        if copied.len() >= wanted / 2 {
+            break;
+        }
+    }
+    copied
 }
 
 fn recorded(number: u64, read: &Read, behind: Behind, now: &Now) -> RecordedPacket {

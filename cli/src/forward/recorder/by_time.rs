@@ -1,4 +1,4 @@
-//! The packets of all rings of a run in the order of time, read from each ring a few at a time.
+//! The packets of all rings of a run in the order of time, read from each ring some at a time.
 
 use super::Recordings;
 use crate::recorded::Recorded;
@@ -8,8 +8,9 @@ use std::collections::BinaryHeap;
 use std::time::SystemTime;
 use std::vec::IntoIter;
 
-/// Number of packets that are read from a ring at once.
-const AT_ONCE: usize = 64;
+/// Number of packets that are read from a ring at once: a whole ring of the usual size, since a fast worker overwrites
+/// all of it while the first packets are being written to a file.
+const AT_ONCE: usize = 1024;
 
 /// One ring.
 struct Ring<'a> {
@@ -23,18 +24,23 @@ struct Ring<'a> {
 }
 
 impl Ring<'_> {
+    /// Reads the next packets.
+    fn fill(&mut self) {
+        let read = self.recording.read_some(self.port, self.next, AT_ONCE);
+        self.next = read.last().map_or(self.next, |last| last.number + 1);
+        self.read = read.into_iter();
+    }
+
     /// The ring's next packet.
     fn next(&mut self) -> Option<RecordedPacket> {
         if self.read.len() == 0 {
-            let read = self.recording.read_some(self.port, self.next, AT_ONCE);
-            self.next = read.last().map_or(self.next, |last| last.number + 1);
-            self.read = read.into_iter();
+            self.fill();
         }
         self.read.next()
     }
 }
 
-/// The iterator. It ends with the packets that were recorded before it was made.
+/// The iterator. It ends with the packets that were recorded before the first ones had been read.
 pub(super) struct ByTime<'a> {
     recordings: &'a Recordings,
     rings: Vec<Ring<'a>>,
@@ -51,7 +57,6 @@ struct Head {
 
 impl<'a> ByTime<'a> {
     pub(super) fn new(recordings: &'a Recordings, since: &[u64]) -> ByTime<'a> {
-        let until = SystemTime::now();
         let ports = recordings.ports.len();
         let ring = |(worker, recording)| {
             (0..ports).map(move |port| {
@@ -59,7 +64,9 @@ impl<'a> ByTime<'a> {
                 Ring { recording, worker, port, next, read: Vec::new().into_iter() }
             })
         };
-        let rings: Vec<_> = recordings.workers.iter().enumerate().flat_map(ring).collect();
+        let mut rings: Vec<_> = recordings.workers.iter().enumerate().flat_map(ring).collect();
+        rings.iter_mut().for_each(Ring::fill);
+        let until = SystemTime::now();
         let mut by_time = ByTime { recordings, rings, heads: BinaryHeap::new(), until };
         (0..by_time.rings.len()).for_each(|ring| by_time.advance(ring));
         by_time
