@@ -13,8 +13,7 @@ use std::thread::{self, Thread};
 /// that was done before.
 #[derive(Debug)]
 pub struct Phases {
-    /// Whether all threads of the run exist, or None until that is known.
-    begun: (Mutex<Option<bool>>, Condvar),
+    start: (Mutex<Start>, Condvar),
     stop_sending: AtomicBool,
     sending_over: AtomicBool,
     stop_forwarding: AtomicBool,
@@ -27,6 +26,15 @@ pub struct Phases {
     workers: Arc<[WorkerStatus]>,
     /// The thread that waits for the end.
     watcher: Thread,
+}
+
+/// How far the start of a run is.
+#[derive(Debug, Default)]
+struct Start {
+    /// Whether all threads of the run exist, or None until that is known.
+    begun: Option<bool>,
+    /// Workers that have not polled yet.
+    unpolled: usize,
 }
 
 /// Requests the status of all workers. Usable from any thread and for as long as it is kept.
@@ -89,7 +97,7 @@ impl Phases {
     /// true if there is no built-in network.
     pub fn new(workers: usize, alone: bool) -> Phases {
         Phases {
-            begun: Default::default(),
+            start: (Mutex::new(Start { begun: None, unpolled: workers }), Condvar::new()),
             stop_sending: AtomicBool::new(false),
             sending_over: AtomicBool::new(false),
             stop_forwarding: AtomicBool::new(false),
@@ -103,20 +111,48 @@ impl Phases {
 
     /// Lets the threads of the run begin, or end at once if not `all` of them could be started.
     pub fn begin(&self, all: bool) {
-        *self.begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
-        self.begun.1.notify_all();
+        self.change_start(|start| start.begun = Some(all));
     }
 
     /// Waits until all threads of the run exist. Returns false if they do not, and the calling thread is to end.
     pub fn has_begun(&self) -> bool {
-        let begun = self.begun.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = self.begun.1.wait_while(begun, |begun| begun.is_none());
-        begun.unwrap_or_else(PoisonError::into_inner).unwrap_or(false)
+        self.await_start(|start| start.begun.is_some()).begun.unwrap_or(false)
+    }
+
+    /// Records that a worker has polled its ports once. Rings that were empty are filled then.
+    pub fn polled(&self) {
+        self.change_start(|start| start.unpolled -= 1);
+        self.watcher.unpark();
+    }
+
+    /// Returns true if each worker has polled its ports.
+    pub fn is_receiving(&self) -> bool {
+        self.lock_start().unpolled == 0
+    }
+
+    /// Waits until each worker has polled its ports, so that the first packet finds a frame. Does not wait any longer
+    /// if the generator is to stop.
+    pub fn await_receiving(&self) {
+        drop(self.await_start(|start| start.unpolled == 0 || self.is_sending_to_stop()));
+    }
+
+    fn change_start(&self, change: impl FnOnce(&mut Start)) {
+        change(&mut self.lock_start());
+        self.start.1.notify_all();
+    }
+
+    fn await_start(&self, is_so: impl Fn(&Start) -> bool) -> MutexGuard<'_, Start> {
+        let waited = self.start.1.wait_while(self.lock_start(), |start| !is_so(start));
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_start(&self) -> MutexGuard<'_, Start> {
+        self.start.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the generator to stop.
     pub fn stop_sending(&self) {
-        self.stop_sending.store(true, Relaxed);
+        self.change_start(|_| self.stop_sending.store(true, Relaxed));
     }
 
     /// Returns true if the generator is to stop.

@@ -147,13 +147,6 @@ fn say_no_more(mut live: Live, others: (Option<Reload>, Option<Server>, Option<S
     drop(others);
 }
 
-/// Polls once. This fills the rings of ports that were opened empty, so that the first packet finds a frame.
-fn fill_rings(setups: &mut [WorkerSetup]) {
-    for WorkerSetup { forwarder, owner, .. } in setups {
-        forwarder.poll(&mut owner.worker);
-    }
-}
-
 /// Drops the forwarders and their ports. Frames completed by the close count as well. Returns the ports' reports,
 /// the owners, and all pools.
 fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>, Vec<Pool>) {
@@ -201,7 +194,12 @@ fn start<'scope>(
     phases: &'scope Phases,
 ) -> Result<Threads<'scope>, Failure> {
     let network = network.map(|(network, core)| {
-        let body = move || phases.has_begun().then(|| (pin(core), network.run(phases, ended)));
+        let run = move || {
+            let core = pin(core);
+            phases.await_receiving();
+            (core, network.run(phases, ended))
+        };
+        let body = move || phases.has_begun().then(run);
         threads::start(scope, "the generator", body)
     });
     let retention = retention.map(|retention| {
@@ -231,6 +229,8 @@ fn work(
     let WorkerSetup { owner, forwarder, core, .. } = setup;
     let core = pin(*core);
     sandbox::enter_worker();
+    forwarder.poll(&mut owner.worker);
+    phases.polled();
     forward(forwarder, &mut owner.worker, number, (phases, attendant.as_mut()));
     core
 }
@@ -244,7 +244,6 @@ fn threads(
     plan: &Plan,
     (stop, give_up): End<'_>,
 ) -> Result<Ran, Failure> {
-    fill_rings(setups);
     let phases = &Phases::new(setups.len(), beside.0.is_none());
     let mut watchdog = Watchdog::new(setups, plan.watchdog);
     beside.3.into_iter().for_each(|cuts| cuts.begin(phases.status_request()));
@@ -332,11 +331,17 @@ fn watch(
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
-    let mut looked = begun;
-    service.ready();
+    let (mut looked, mut is_ready) = (begun, false);
+    let mut look_if_ready = |service: &Service| {
+        if !is_ready && phases.is_receiving() {
+            is_ready = true;
+            service.ready();
+        }
+    };
     let look = if plan.ends_by_itself() { TICK } else { LOOK };
     let look = look.min(plan.watchdog.unwrap_or(LOOK)).min(service.patience().unwrap_or(LOOK));
     while !stop.load(Relaxed) && alive() && !phases.is_sending_over() && !phases.is_over() {
+        look_if_ready(&service);
         let elapsed = begun.elapsed();
         let left = plan.time.map_or(TICK, |time| time.saturating_sub(elapsed));
         if left.is_zero() {
@@ -359,6 +364,7 @@ fn watch(
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
+    look_if_ready(&service);
     service.stopping();
     record_file.finish().iter().for_each(|(level, line)| live.say(*level, line));
     // The final check, which a short run would not have made otherwise.
