@@ -36,7 +36,8 @@
 //! frames from its device is checked once a second, since nothing wakes a task when an interface is removed. A hundred
 //! such ports cost a hundred checks a second.
 //!
-//! After the end of its runtime, a wait panics, as every timer of tokio does.
+//! A port may be made in one runtime and used in another: its events and timers are those of the runtime that polls it. Each
+//! needs I/O and time (`enable_all`).
 //!
 //! A memory has at most 64 workers, and each [`AsyncPort`] has one.
 //!

@@ -34,7 +34,8 @@ impl std::fmt::Debug for PortBox {
 }
 
 impl AsyncPort {
-    /// Wraps an open port. `worker` is the owner of `pool`, or another worker of its memory.
+    /// Wraps an open port. `worker` is the owner of `pool`, or another worker of its memory. The port may be used in another
+    /// runtime than this one.
     ///
     /// # Errors
     /// Returns the error of epoll_create(2).

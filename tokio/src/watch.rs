@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// The first pause for events that wake no task, and the longest.
@@ -24,7 +25,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// first. The first is gone with its last descriptor, which is the port's.
 #[derive(Debug)]
 pub struct PortWatch {
-    watch: AsyncFd<Watched>,
+    /// The runtime whose events end a pause: the one that polled last.
+    runtime: Id,
+    /// The descriptor, registered with that runtime. None if it could not be registered: then only time ends a pause, and
+    /// the next pause tries again.
+    watch: Option<AsyncFd<Watched>>,
     /// The last pause in which no event came; zero after a pause that was followed by work.
     pause: Duration,
     /// Ends the current pause.
@@ -68,22 +73,26 @@ impl Drop for EndsPause<'_> {
     }
 }
 
+/// Registers a descriptor with this runtime.
+fn register() -> io::Result<AsyncFd<Watched>> {
+    #[allow(
+        deprecated,
+        reason = "for what gives another descriptor each time, or one that it does not own: this owns one"
+    )]
+    AsyncFd::with_interest(Watched(Watch::new()?), Interest::READABLE)
+}
+
 impl PortWatch {
     /// Makes the watch of one port.
     ///
     /// # Errors
     /// Returns the error of epoll_create(2).
     pub fn new() -> io::Result<PortWatch> {
-        #[allow(
-            deprecated,
-            reason = "for what gives another descriptor each time, or one that it does not own: this owns one"
-        )]
-        let watch = AsyncFd::with_interest(Watched(Watch::new()?), Interest::READABLE)?;
-        let timer = Box::pin(sleep(Duration::ZERO));
         Ok(PortWatch {
-            watch,
+            watch: Some(register()?),
+            runtime: Handle::current().id(),
             pause: Duration::ZERO,
-            timer,
+            timer: Box::pin(sleep(Duration::ZERO)),
             waiting: Waiting::No,
             was_ready: false,
             has_unsent: false,
@@ -135,13 +144,15 @@ impl PortWatch {
     /// As [`PortWatch::wait`], for a task that calls it again. Between two calls that return Pending, the port stays
     /// armed.
     pub fn poll_wait(&mut self, port: &mut dyn Port, context: &mut Context<'_>) -> Poll<()> {
+        self.follow_runtime(port);
         if self.waiting == Waiting::No && self.begin(port) {
             return Poll::Ready(());
         }
-        // Readable, in error, or too late: each is a reason to check. After the runtime's end there is no event any
-        // more, and the timer says so.
+        // Readable, in error, or too late: each is a reason to check.
         let is_armed = self.waiting == Waiting::Armed;
-        let is_woken = is_armed && matches!(self.watch.poll_read_ready(context), Poll::Ready(Ok(_)));
+        let watch = self.watch.as_ref().filter(|_| is_armed);
+        let is_woken =
+            watch.is_some_and(|watch| matches!(watch.poll_read_ready(context), Poll::Ready(Ok(_))));
         if !is_woken {
             ready!(self.timer.as_mut().poll(context));
         }
@@ -149,12 +160,30 @@ impl PortWatch {
         Poll::Ready(())
     }
 
+    /// Moves to the runtime that polls, if that is another one than before. The one before may have ended, or no thread
+    /// may drive it: then neither its events nor its timers would come.
+    fn follow_runtime(&mut self, port: &mut dyn Port) {
+        let here = Handle::try_current().map(|handle| handle.id());
+        if let Ok(here) = here
+            && here != self.runtime
+        {
+            self.end(port);
+            self.timer = Box::pin(sleep(Duration::ZERO));
+            (self.runtime, self.watch) = (here, None);
+        }
+    }
+
     /// Begins a pause. Returns true if there is work at once.
     fn begin(&mut self, port: &mut dyn Port) -> bool {
+        if self.watch.is_none() {
+            self.watch = register().ok();
+        }
         // Cleared before the check: a later event makes the descriptor readable again, which wakes the task.
-        let _ = self.watch.try_io(Interest::READABLE, |watched| -> io::Result<()> {
-            watched.0.clear();
-            Err(ErrorKind::WouldBlock.into())
+        let _ = self.watch.as_ref().map(|watch| {
+            watch.try_io(Interest::READABLE, |watched| -> io::Result<()> {
+                watched.0.clear();
+                Err(ErrorKind::WouldBlock.into())
+            })
         });
         self.waiting = Waiting::Armed;
         let is_ready = port.arm();
@@ -181,8 +210,9 @@ impl PortWatch {
     /// Watches the descriptor of the port. Returns the longest time to wait for it.
     fn watched_pause(&mut self, port: &dyn Port) -> Duration {
         let fd = port.wakeup_fd();
-        fd.iter().for_each(|fd| self.watch.get_ref().0.add(*fd));
-        let is_woken = fd.is_some() && port.rx_posted() > 0 && port.state() == netmem::PortState::Up;
+        let watch = self.watch.as_ref().map(|watch| &watch.get_ref().0);
+        let watched = fd.zip(watch).map(|(fd, watch)| watch.add(fd));
+        let is_woken = watched.is_some() && port.rx_posted() > 0 && port.state() == netmem::PortState::Up;
         // Nothing wakes the task when the device has room, or when a frame returns to the pool.
         let has_unsent = std::mem::take(&mut self.has_unsent);
         let waits_for_more = port.tx_posted() > 0 || has_unsent || self.is_short;
