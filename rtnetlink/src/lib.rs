@@ -56,6 +56,47 @@
 //! forwarder.run(&mut w, &AtomicBool::new(false));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # The next hop of a client
+//! A QUIC or TCP client of `netmem-quinn` or `netmem-smoltcp` gives this function to its `set_next_hop`:
+//! ```
+//! use netmem::port::NextHop;
+//! use netmem::wire::MacAddr;
+//! use netmem_router::{Interface, output};
+//! use netmem_rtnetlink::{FollowError, Follower, FollowerConfig, PortInterface};
+//! use std::net::IpAddr;
+//! use std::thread;
+//! use std::time::Duration;
+//!
+//! /// Returns a function that finds next hops by an interface in the kernel's tables. A thread follows the tables.
+//! fn next_hops(
+//!     interface: &str,
+//! ) -> Result<impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static, FollowError> {
+//!     // The kernel's MAC address and MTU replace these.
+//!     let own = Interface { mac: MacAddr::default(), mtu: 1500 };
+//!     let ports = vec![(own, PortInterface::RouterEnd(interface.to_owned()))];
+//!     let (mut follower, fib) = Follower::start(FollowerConfig { ports, ..FollowerConfig::default() })?;
+//!     let (mut output, unresolved) = output(fib);
+//!     follower.add_unresolved(unresolved);
+//!     thread::spawn(move || {
+//!         loop {
+//!             match follower.poll(Duration::from_millis(10)) {
+//!                 Ok(()) | Err(FollowError::Request { .. }) => {} // the kernel is asked again a second later
+//!                 Err(error) => return eprintln!("routes are no longer updated: {error}"),
+//!             }
+//!         }
+//!     });
+//!     Ok(move |to| {
+//!         output.refresh();
+//!         // No route yet, or a neighbour that the kernel is asked for: the client sends again later.
+//!         output.route(to).ok().map(|route| NextHop { src_mac: route.src_mac, dst_mac: route.dst_mac })
+//!     })
+//! }
+//!
+//! let mut next_hop = next_hops("lo")?;
+//! assert_eq!(next_hop("127.0.0.1".parse()?), None, "an address of this host");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod addresses;
 mod change;

@@ -6,7 +6,9 @@
 //! the buffers of its sockets.)
 //!
 //! This version is for smoltcp 0.14, of which it enables TCP sockets, Ethernet, IP and answers to ping. A program that needs
-//! other sockets enables smoltcp's features `socket-udp` or `socket-icmp` itself.
+//! other sockets enables smoltcp's features `socket-udp` or `socket-icmp` itself. So does a program whose TCP sockets need
+//! congestion control (`socket-tcp-cubic` or `socket-tcp-reno`; smoltcp has none without them), or must keep
+//! more than 4 pieces of data that came out of order (`assembler-max-segment-count-32`).
 //!
 //! There are two ways to be on a link:
 //!
