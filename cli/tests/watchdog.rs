@@ -56,6 +56,7 @@ fn a_worker_that_waits_for_a_disk_is_named_and_again_when_it_goes_on() {
     assert!(number(&report["workers"][0], "stalls") >= 1, "{report}");
 }
 
+/// Seen: the main thread made the first round, so no signal ended a run that was held in it.
 #[test]
 fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     let folder = Folder::new("stuck");
