@@ -349,7 +349,7 @@ fn watch(
         }
         thread::park_timeout(left.min(TICK));
         live.tick(&phases.states());
-        live.complain(phases.complaints());
+        live.complain(&phases.complaints());
         watchdog.look(phases).iter().for_each(|line| live.say(Level::Warning, line));
         if !service.patience().is_some_and(|patience| watchdog.has_stalled(patience)) {
             service.alive();
