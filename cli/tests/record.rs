@@ -299,6 +299,21 @@ fn a_recording_that_was_asked_for_is_written_also_if_the_run_is_told_to_end_righ
     }
 }
 
+/// Seen: as root the run replaced /dev/full by a file.
+#[test]
+fn a_recording_for_a_device_is_written_to_it_and_does_not_replace_it() {
+    let folder = Folder::new("record-device");
+    let (control, to) = (folder.path("control"), folder.path("recorded.pcapng"));
+    std::os::unix::fs::symlink("/dev/null", &to).unwrap();
+    let child = recorded_to(&control, &to);
+    signal(&child, Signal::USR1);
+    signal(&child, Signal::TERM);
+    let out = ended("a run that got SIGTERM", child);
+    let said = stderr(&out);
+    assert!(said.contains(" recorded packets written to "), "{said}");
+    assert_eq!(fs::read_link(&to).unwrap(), Path::new("/dev/null"), "{said}");
+}
+
 /// Seen: a run waited for its recording without a limit, so that a disk that hung kept it until SIGKILL.
 #[test]
 fn a_file_that_cannot_be_written_to_an_end_does_not_keep_a_run_from_its_own() {
