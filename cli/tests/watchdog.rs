@@ -70,6 +70,24 @@ fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
+/// Seen where the machine stood still: the first sign of life came before the run was ready.
+#[test]
+fn a_run_whose_worker_has_not_polled_yet_gives_no_sign_of_life_before_it_is_ready() {
+    let folder = Folder::new("first-poll");
+    let manager = UnixDatagram::bind(folder.path("manager")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let stall = Stall::new(&folder.path(""), true);
+    let mut child = traced(&folder, &stall, "--watchdog 0.5");
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    stall.line(&mut said);
+    stall.hold(false);
+    let mut sign = [0; 256];
+    let n = manager.recv(&mut sign).unwrap();
+    assert_eq!(String::from_utf8_lossy(&sign[..n]), "READY=1");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{said:?}");
+}
+
 /// Seen: with `watchdog = 0` in its configuration the service was never restarted, though its only worker hung.
 #[test]
 fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
