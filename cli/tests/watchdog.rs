@@ -10,7 +10,7 @@ use netmem::{PATIENCE, netmem, number};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use stall::Stall;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -31,6 +31,17 @@ fn traced(folder: &Folder, stall: &Stall, options: &str) -> Child {
         .env("WATCHDOG_USEC", "400000")
         .env_remove("WATCHDOG_PID");
     stall.within(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The next message to the manager. A process that was stopped and goes on is interrupted.
+fn heard(manager: &UnixDatagram) -> io::Result<String> {
+    let mut said = [0; 256];
+    loop {
+        match manager.recv(&mut said) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            received => return received.map(|n| String::from_utf8_lossy(&said[..n]).into_owned()),
+        }
+    }
 }
 
 fn interrupt(child: &Child) {
@@ -81,9 +92,7 @@ fn a_run_whose_worker_has_not_polled_yet_gives_no_sign_of_life_before_it_is_read
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     stall.line(&mut said);
     stall.hold(false);
-    let mut sign = [0; 256];
-    let n = manager.recv(&mut sign).unwrap();
-    assert_eq!(String::from_utf8_lossy(&sign[..n]), "READY=1");
+    assert_eq!(heard(&manager).unwrap(), "READY=1");
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(0), "{said:?}");
 }
@@ -98,8 +107,7 @@ fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
     let begun = Instant::now();
     let hear = |patience| {
         manager.set_read_timeout(Some(patience)).unwrap();
-        let mut said = [0; 256];
-        manager.recv(&mut said).map(|n| String::from_utf8_lossy(&said[..n]).into_owned())
+        heard(&manager)
     };
     for sign in ["READY=1", "WATCHDOG=1"] {
         while !hear(PATIENCE).expect(sign).contains(sign) {}
