@@ -275,6 +275,23 @@ fn impossible_recorder_settings_are_refused_in_one_line() {
     run.end();
 }
 
+/// Seen: `netmem record -o - | tshark -r -` gave tshark nothing, and left a file that was called `-`.
+#[test]
+fn a_recording_goes_to_standard_output_if_the_file_is_called_dash() {
+    let folder = Folder::new("record-dash");
+    let control = folder.path("control");
+    let child = recorded_to(&control, &folder.path("recorded.pcapng"));
+    let at = folder.path(".");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netmem"));
+    command.args(["record", "-o", "-", "--control"]).arg(&control).current_dir(&at);
+    let out = command.output().expect("netmem starts");
+    assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+    assert!(out.stdout.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]), "{} bytes", out.stdout.len());
+    assert!(!at.join("-").exists(), "it has left a file");
+    signal(&child, Signal::TERM);
+    ended("a run that got SIGTERM", child);
+}
+
 /// A run with a recorder that has a control socket, so everything is set up.
 fn recorded_to(control: &Path, to: &Path) -> Child {
     let at = format!("--record 64 --record-to {} --control {}", to.display(), control.display());
