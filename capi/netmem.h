@@ -1173,8 +1173,8 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
 
 /* Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
  * program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
- * with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL,
- * which selects the defaults.
+ * with "fault:" and "trace:" as wrappers. Only mac=any of pcap ports is refused. `config` may be NULL, which selects
+ * the defaults.
  * The port belongs to the calling worker until netmem_port_close. A port receives only into frames that it was given:
  * call netmem_port_refill in each round.
  * "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
@@ -1289,6 +1289,18 @@ int netmem_port_finished(netmem_worker worker,
 int netmem_port_name(netmem_worker worker,
                      netmem_port port,
                      const char **name);
+
+/* Writes the MAC address of the port's end of its link to the six bytes at `mac`: that of the interface or of mac= in
+ * the port's string, and otherwise one that was generated when the port was opened.
+ * Returns 0. */
+int netmem_port_mac(netmem_worker worker,
+                    netmem_port port,
+                    uint8_t *mac);
+
+/* Returns the MTU of the port's interface when the port was opened, in bytes without the Ethernet header. Returns 0 if
+ * the link has no interface, as that of a memif or pcap port. */
+int netmem_port_mtu(netmem_worker worker,
+                    netmem_port port);
 
 /* Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
  * counters to `counts`. There are 25 in this version: room for 64 is enough until 1.0.

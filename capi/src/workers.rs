@@ -114,6 +114,10 @@ pub struct OpenPort {
     /// Whether the thread may sleep on the port's descriptor.
     pub is_armed: bool,
     pub name: CString,
+    /// The address of this end of the link.
+    pub mac: [u8; 6],
+    /// The interface's MTU when the port was opened; None if the link has no interface.
+    pub mtu: Option<u16>,
 }
 
 /// A call that is inside its worker. Its Drop leaves the worker.

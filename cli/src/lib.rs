@@ -39,12 +39,14 @@ use args::Command;
 use args::LabCommand;
 use failure::Failure;
 use netmem::system::broker::open_to_read;
+use netmem::system::privileges::raise_descriptor_limit;
 use std::process::ExitCode;
 
 /// Runs the program with the arguments of its command line.
 pub fn main() -> ExitCode {
     log::prepare();
     netmem_ports::open_files_by(open_to_read);
+    raise_descriptor_limit();
     netmem_ports::warn_by(|line| log::say(log::Level::Warning, line));
     let done = match args::parse() {
         Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)).map_err(sandbox::cause),

@@ -25,14 +25,16 @@ const TRIES: usize = 5;
 /// if writing fails.
 pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     let path = path_of_run(args.control.as_deref())?;
-    if args.output.is_none() && io::stdout().is_terminal() {
+    // As in other programs that write captures, - is standard output.
+    let output = args.output.as_deref().filter(|output| *output != Path::new("-"));
+    if output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::input(
             "a recording cannot be shown on a terminal: give --output FILE, or pipe it to wireshark -k -i -",
         ));
     }
     // Asked first: the file is not touched if there is nothing to write.
     let first = ask(&path, &[])?;
-    let to: Box<dyn Write> = match &args.output {
+    let to: Box<dyn Write> = match output {
         Some(path) => {
             let file =
                 File::create(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Service {
     socket: Option<UnixDatagram>,
+    /// Whether it has been told that the run is ready. Until then it is told nothing else.
+    is_ready: bool,
     /// A quarter of the interval in which it expects a sign of life, and the time of the next one. None if it expects none.
     alive: Option<(Duration, Instant)>,
 }
@@ -27,17 +29,29 @@ impl Service {
         let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(process::id()));
         let within = number("WATCHDOG_USEC").filter(|&usec| usec > 0 && is_ours);
         let alive = within.map(|usec| (Duration::from_micros(usec) / 4, Instant::now()));
-        Service { socket, alive }
+        Service { socket, is_ready: false, alive }
     }
 
-    /// Reports that everything is set up, at the start or after a reload.
-    pub fn ready(&self) {
-        self.say("READY=1");
+    /// Reports that everything is set up, at the first call.
+    pub fn ready(&mut self) {
+        if !self.is_ready {
+            self.is_ready = true;
+            self.say("READY=1");
+        }
     }
 
-    /// Reports that the configuration is being read again.
+    /// Reports that the configuration is being read again, unless the run is not ready yet.
     pub fn reloading(&self) {
-        self.say("RELOADING=1");
+        if self.is_ready {
+            self.say("RELOADING=1");
+        }
+    }
+
+    /// Reports that the configuration was read again, unless the run is not ready yet.
+    pub fn reloaded(&self) {
+        if self.is_ready {
+            self.say("READY=1");
+        }
     }
 
     /// Reports that the run ends.
@@ -51,10 +65,11 @@ impl Service {
         self.alive.map(|(every, _)| every)
     }
 
-    /// Reports that all workers come round. Call it often.
+    /// Reports that all workers come round, once the run is ready. Call it often.
     pub fn alive(&mut self) {
         let now = Instant::now();
         if let Some((every, next)) = &mut self.alive
+            && self.is_ready
             && now >= *next
         {
             *next = now + *every;

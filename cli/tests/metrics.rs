@@ -306,6 +306,17 @@ fn openmetrics_are_sent_on_request_and_only_a_scrape_is_answered() {
     run.end();
 }
 
+/// Seen: `curl --head` and checks of a proxy got 405, although RFC 9110 (9.1) asks each server for GET and HEAD.
+#[test]
+fn head_is_answered_as_get_is_without_the_metrics() {
+    let run = Run::start("head", "--seconds 600");
+    let said = run.ask("HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(said.starts_with("HTTP/1.1 200 ") && said.ends_with("\r\nConnection: close\r\n\r\n"), "{said}");
+    assert!(said.contains("\r\nContent-Length: "), "{said}");
+    assert!(run.ask("HEAD /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    run.end();
+}
+
 /// The bytes that a process has in memory.
 fn resident(pid: Pid) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).expect("its status");

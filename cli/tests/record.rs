@@ -275,6 +275,23 @@ fn impossible_recorder_settings_are_refused_in_one_line() {
     run.end();
 }
 
+/// Seen: `netmem record -o - | tshark -r -` gave tshark nothing, and left a file that was called `-`.
+#[test]
+fn a_recording_goes_to_standard_output_if_the_file_is_called_dash() {
+    let folder = Folder::new("record-dash");
+    let control = folder.path("control");
+    let child = recorded_to(&control, &folder.path("recorded.pcapng"));
+    let at = folder.path(".");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netmem"));
+    command.args(["record", "-o", "-", "--control"]).arg(&control).current_dir(&at);
+    let out = command.output().expect("netmem starts");
+    assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+    assert!(out.stdout.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]), "{} bytes", out.stdout.len());
+    assert!(!at.join("-").exists(), "it has left a file");
+    signal(&child, Signal::TERM);
+    ended("a run that got SIGTERM", child);
+}
+
 /// A run with a recorder that has a control socket, so everything is set up.
 fn recorded_to(control: &Path, to: &Path) -> Child {
     let at = format!("--record 64 --record-to {} --control {}", to.display(), control.display());
@@ -297,6 +314,21 @@ fn a_recording_that_was_asked_for_is_written_also_if_the_run_is_told_to_end_righ
         assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
         assert!(stderr(&out).contains("recorded packets written to") && to.exists(), "{}", stderr(&out));
     }
+}
+
+/// Seen: as root the run replaced /dev/full by a file.
+#[test]
+fn a_recording_for_a_device_is_written_to_it_and_does_not_replace_it() {
+    let folder = Folder::new("record-device");
+    let (control, to) = (folder.path("control"), folder.path("recorded.pcapng"));
+    std::os::unix::fs::symlink("/dev/null", &to).unwrap();
+    let child = recorded_to(&control, &to);
+    signal(&child, Signal::USR1);
+    signal(&child, Signal::TERM);
+    let out = ended("a run that got SIGTERM", child);
+    let said = stderr(&out);
+    assert!(said.contains(" recorded packets written to "), "{said}");
+    assert_eq!(fs::read_link(&to).unwrap(), Path::new("/dev/null"), "{said}");
 }
 
 /// Seen: a run waited for its recording without a limit, so that a disk that hung kept it until SIGKILL.

@@ -18,7 +18,11 @@ use test_frames::Folder;
 fn next_notification(manager: &UnixDatagram, but: &str) -> String {
     loop {
         let mut said = [0; 256];
-        let n = manager.recv(&mut said).expect("within a minute");
+        // A process that was stopped and goes on is interrupted.
+        let n = match manager.recv(&mut said) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            received => received.expect("within a minute"),
+        };
         let said = String::from_utf8_lossy(&said[..n]).into_owned();
         if said != but {
             return said;

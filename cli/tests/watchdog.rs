@@ -10,7 +10,7 @@ use netmem::{PATIENCE, netmem, number};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use stall::Stall;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -31,6 +31,17 @@ fn traced(folder: &Folder, stall: &Stall, options: &str) -> Child {
         .env("WATCHDOG_USEC", "400000")
         .env_remove("WATCHDOG_PID");
     stall.within(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The next message to the manager. A process that was stopped and goes on is interrupted.
+fn heard(manager: &UnixDatagram) -> io::Result<String> {
+    let mut said = [0; 256];
+    loop {
+        match manager.recv(&mut said) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            received => return received.map(|n| String::from_utf8_lossy(&said[..n]).into_owned()),
+        }
+    }
 }
 
 fn interrupt(child: &Child) {
@@ -56,6 +67,7 @@ fn a_worker_that_waits_for_a_disk_is_named_and_again_when_it_goes_on() {
     assert!(number(&report["workers"][0], "stalls") >= 1, "{report}");
 }
 
+/// Seen: the main thread made the first round, so no signal ended a run that was held in it.
 #[test]
 fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     let folder = Folder::new("stuck");
@@ -69,6 +81,22 @@ fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
+/// Seen where the machine stood still: the first sign of life came before the run was ready.
+#[test]
+fn a_run_whose_worker_has_not_polled_yet_gives_no_sign_of_life_before_it_is_ready() {
+    let folder = Folder::new("first-poll");
+    let manager = UnixDatagram::bind(folder.path("manager")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let stall = Stall::new(&folder.path(""), true);
+    let mut child = traced(&folder, &stall, "--watchdog 0.5");
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    stall.line(&mut said);
+    stall.hold(false);
+    assert_eq!(heard(&manager).unwrap(), "READY=1");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{said:?}");
+}
+
 /// Seen: with `watchdog = 0` in its configuration the service was never restarted, though its only worker hung.
 #[test]
 fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
@@ -79,8 +107,7 @@ fn a_worker_that_hangs_ends_the_signs_of_life_also_where_no_line_reports_it() {
     let begun = Instant::now();
     let hear = |patience| {
         manager.set_read_timeout(Some(patience)).unwrap();
-        let mut said = [0; 256];
-        manager.recv(&mut said).map(|n| String::from_utf8_lossy(&said[..n]).into_owned())
+        heard(&manager)
     };
     for sign in ["READY=1", "WATCHDOG=1"] {
         while !hear(PATIENCE).expect(sign).contains(sign) {}

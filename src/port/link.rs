@@ -77,7 +77,6 @@ impl Link {
     }
 
     /// Returns whether the interface was removed, or moved to a place where it cannot be checked.
-    #[cfg(feature = "tap")]
     #[inline]
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone && self.failed.is_none()

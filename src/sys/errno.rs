@@ -4,8 +4,18 @@ pub use rustix::io::Errno;
 
 /// The number of an error of the standard library; `IO` if it has none.
 #[cfg(any(feature = "xdp", feature = "memif", feature = "tap"))]
-pub(super) fn of_io(error: std::io::Error) -> Errno {
+pub(crate) fn of_io(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// Returns what to do about the error of a call that makes a descriptor, as the end of a line. Empty if nothing is known.
+#[cfg(any(feature = "xdp", feature = "af-packet"))]
+pub(crate) fn descriptor_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::MFILE => "; raise the limit of open files (`ulimit -Hn`)",
+        Errno::NFILE => "; raise `sysctl fs.file-max`",
+        _ => "",
+    }
 }
 
 /// The error of the last system call that was made through libc.

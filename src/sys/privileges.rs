@@ -90,6 +90,14 @@ pub fn raise_lock_limit() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
+/// Raises the limit on open descriptors as far as this process may. A port on a queue has up to eight, and the usual limit
+/// is for programs that call select(2).
+pub fn raise_descriptor_limit() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // If it is not allowed, the limit is unchanged.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

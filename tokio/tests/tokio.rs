@@ -295,6 +295,8 @@ impl Port for Counted {
 fn ports_that_wait_are_not_looked_at_while_nothing_comes_and_wake_when_it_does() {
     runtime().block_on(async {
         let (mut devices, mut tasks, mut armed) = (Vec::new(), Vec::new(), Vec::new());
+        // Each looks once a second from its start on.
+        let begun = Instant::now();
         // A memory has at most 64 workers, and each port has one of its own.
         for (port, device, w, pool) in ports(50, 16).into_iter().chain(ports(50, 16)) {
             let count = Arc::new(AtomicUsize::new(0));
@@ -319,7 +321,6 @@ fn ports_that_wait_are_not_looked_at_while_nothing_comes_and_wake_when_it_does()
             .unwrap();
         }
         // A second in which a poll every fifty milliseconds would make twenty checks each.
-        let begun = Instant::now();
         tokio::time::sleep(Duration::from_secs(1)).await;
         let looks: usize = armed.iter().map(|count| count.load(SeqCst)).sum();
         let most = 2 + begun.elapsed().as_secs_f64().ceil() as usize;

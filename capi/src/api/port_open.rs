@@ -14,7 +14,7 @@ use netmem::port::memif::MemifError;
 use netmem::port::pcap::PcapError;
 use netmem::port::tap::TapError;
 use netmem::port::xdp::XdpError;
-use netmem::{Batch, Pool, Port, Worker};
+use netmem::{Batch, Pool, Worker};
 use netmem_ports::{DeviceSpec, OpenError, PortPlace, PortSpec, port_spec};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::PoisonError;
@@ -24,8 +24,8 @@ const RING: u32 = 2048;
 
 /// Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
 /// program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
-/// with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL,
-/// which selects the defaults.
+/// with "fault:" and "trace:" as wrappers. Only mac=any of pcap ports is refused. `config` may be NULL, which selects
+/// the defaults.
 /// The port belongs to the calling worker until netmem_port_close. A port receives only into frames that it was given:
 /// call netmem_port_refill in each round.
 /// "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
@@ -65,12 +65,16 @@ pub unsafe extern "C" fn netmem_port_open(
         ports.resize_with(ports.len().max(place + 1), || None);
         port.word = word::new(place);
         registry::add_port(port.word);
-        let name = CString::new(opened.name()).unwrap_or_default();
-        let (word, received) = (port.word, Batch::new());
-        ports[place] =
-            Some(OpenPort { word, port: opened, pool: pool.word, received, is_armed: false, name });
+        ports[place] = Some(of_word(port.word, opened, pool.word));
         Ok(0)
     })
+}
+
+/// The entry of an open port.
+fn of_word(word: u64, opened: netmem_ports::OpenPort, pool: u64) -> OpenPort {
+    let netmem_ports::OpenPort { port, mac, mtu, .. } = opened;
+    let name = CString::new(port.name()).unwrap_or_default();
+    OpenPort { word, port, pool, received: Batch::new(), is_armed: false, name, mac: mac.bytes(), mtu }
 }
 
 /// Slots of each ring.
@@ -118,23 +122,17 @@ fn can_lend_its_own(frames: usize, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a MAC address for the port's end of its link: the calls of C have no use for one.
-fn no_address(given: bool) -> Result<(), Failure> {
-    let refused = || Failure::invalid("mac= gives a router its address on the link: leave it out here");
-    if given { Err(refused()) } else { Ok(()) }
-}
-
 /// Opens a port with its wrappers, by the opener of the memory.
 fn opened(
     spec: &PortSpec,
     (memory, ring): (u64, u32),
     worker: &mut Worker,
     pool: &Pool,
-) -> Result<Box<dyn Port>, Failure> {
-    match spec.device {
-        DeviceSpec::Tap { mac, .. } => no_address(mac.is_some())?,
-        DeviceSpec::Pcap { mac, any_mac, .. } => no_address(mac.is_some() || any_mac)?,
-        _ => (),
+) -> Result<netmem_ports::OpenPort, Failure> {
+    if let DeviceSpec::Pcap { any_mac: true, .. } = spec.device {
+        return Err(Failure::invalid(
+            "mac=any is for a router, which accepts every address: leave it out here",
+        ));
     }
     let open = registry::with_memory(memory, |open| open.clone())?;
     let (Some(memory), Some(opener)) = (open.memory, open.opener) else {
@@ -147,8 +145,7 @@ fn opened(
     }
     let mut opener = opener.lock().unwrap_or_else(PoisonError::into_inner);
     opener.set_ring(ring);
-    let opened = opener.open(spec, PortPlace::default(), worker, pool).map_err(failure)?;
-    Ok(opened.port)
+    opener.open(spec, PortPlace::default(), worker, pool).map_err(failure)
 }
 
 /// The failure of a port that could not be opened: of its options or its memory, or of its device.

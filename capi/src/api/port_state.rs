@@ -148,6 +148,28 @@ pub unsafe extern "C" fn netmem_port_name(
     })
 }
 
+/// Writes the MAC address of the port's end of its link to the six bytes at `mac`: that of the interface or of mac= in
+/// the port's string, and otherwise one that was generated when the port was opened.
+/// Returns 0.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_port_mac(worker: netmem_worker, port: netmem_port, mac: *mut u8) -> c_int {
+    with((worker, port, "netmem_port_mac"), |open| {
+        // SAFETY: the promise of C.
+        *unsafe { place("mac", mac.cast::<[u8; 6]>()) }? = open.mac;
+        Ok(0)
+    })
+}
+
+/// Returns the MTU of the port's interface when the port was opened, in bytes without the Ethernet header. Returns 0 if
+/// the link has no interface, as that of a memif or pcap port.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_port_mtu(worker: netmem_worker, port: netmem_port) -> c_int {
+    with((worker, port, "netmem_port_mtu"), |open| Ok(open.mtu.unwrap_or(0).into()))
+}
+
 /// Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
 /// counters to `counts`. There are 25 in this version: room for 64 is enough until 1.0.
 /// Frames received:

@@ -57,9 +57,12 @@ int main(int argc, char **argv)
     const int is_raw = argc == 4;
     open_all();
     refused();
-    snprintf(text, sizeof text, "pcap:in=%s,out=%s", argv[1], argv[2]);
+    snprintf(text, sizeof text, "pcap:in=%s,out=%s,mac=02:00:00:00:00:aa", argv[1], argv[2]);
     CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_state(worker, port) == 0);
     CHECK(netmem_port_name(worker, port, &name) == 0 && strncmp(name, "pcap:", 5) == 0);
+    uint8_t mac[6];
+    CHECK(netmem_port_mac(worker, port, mac) == 0 && memcmp(mac, "\x02\0\0\0\0\xaa", 6) == 0);
+    CHECK(netmem_port_mac(worker, port, NULL) == -EFAULT && netmem_port_mtu(worker, port) == 0);
     CHECK(netmem_port_fd(worker, port) >= -EINVAL && netmem_worker_close(worker) == -EBUSY);
     CHECK(netmem_alloc(worker, pool, frames, 4) == 4);
     if (is_raw)

@@ -1,5 +1,8 @@
 /* What a program meets that uses the library for the first time: usage: user NAME, of the list at the end. */
 #include "packets.h"
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -268,12 +271,26 @@ static void why_not(void)
     CHECK(netmem_port_open(worker, pool, "memif:/nosuch/folder/socket,role=server", NULL, &port) == -ENOENT);
 }
 
+/* The port's address and MTU are those of its interface. */
+static void address_of(netmem_port port, const char *interface)
+{
+    uint8_t mac[6];
+    struct ifreq of;
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    memset(&of, 0, sizeof of);
+    snprintf(of.ifr_name, sizeof of.ifr_name, "%s", interface);
+    CHECK(fd >= 0 && ioctl(fd, SIOCGIFMTU, &of) == 0 && netmem_port_mtu(worker, port) == of.ifr_mtu);
+    CHECK(ioctl(fd, SIOCGIFHWADDR, &of) == 0 && netmem_port_mac(worker, port, mac) == 0);
+    CHECK(memcmp(mac, of.ifr_hwaddr.sa_data, 6) == 0 && close(fd) == 0);
+}
+
 /* The state of a port is that of its interface now, however rarely the program kicks it. */
 static void state_of(const char *text, const char *interface)
 {
     netmem_port port;
     char command[64];
     CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_state(worker, port) == 0);
+    address_of(port, interface);
     snprintf(command, sizeof command, "ip link set dev %s down", interface);
     CHECK(system(command) == 0);
     CHECK(netmem_port_state(worker, port) == -ENETDOWN && text_has("down") && netmem_port_is_failed(worker, port) == 0);

@@ -135,7 +135,7 @@ impl RecorderArgs {
 /// packets, the later one has their number (frame.drop_count). To watch packets live: netmem record --follow | wireshark -k -i -
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// The file to write; by default the recording goes to standard output.
+    /// The file to write; by default, and with -, the recording goes to standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

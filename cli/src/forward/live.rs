@@ -24,6 +24,7 @@ const CHANGES: u32 = 8;
 /// The line and its data.
 pub struct Live {
     workers: Vec<Watched>,
+    ports: Vec<WatchedPort>,
     on: bool,
     begun: Instant,
     /// The time at which the line was last written, and the number of packets received until then.
@@ -35,25 +36,66 @@ pub struct Live {
 /// The watched data of one worker.
 struct Watched {
     meters: Arc<Meters>,
-    ports: Vec<WatchedPort>,
-    /// The last printed problem of each port, other than its state.
-    complaints: Vec<Option<String>>,
+    counters: Vec<Arc<PortCounters>>,
     pool: Pool,
 }
 
-/// The watched data of one port.
+/// The watched data of one port. Each worker may have a part of it.
 struct WatchedPort {
     name: String,
-    counters: Arc<PortCounters>,
+    /// Its number among the ports of each of `workers`.
+    number: usize,
+    workers: Vec<usize>,
     /// The last printed state. A port without a printed state is up.
     said: PortState,
     /// It has been up before.
     was_up: bool,
+    /// The last problems of its parts, other than their states, each of which was printed.
+    complaints: Vec<String>,
     /// The changes that may be printed.
     changes: Bucket,
 }
 
 impl WatchedPort {
+    fn new(number: usize, port: &dyn Port) -> WatchedPort {
+        WatchedPort {
+            name: port.name().to_owned(),
+            number,
+            workers: Vec::new(),
+            said: PortState::Up,
+            was_up: port.state() == PortState::Up,
+            complaints: Vec::new(),
+            changes: Bucket::new(CHANGES, INTERVAL, Instant::now()),
+        }
+    }
+
+    /// Returns the ports of all workers. Parts of one port have its name and number.
+    fn of_all(setups: &[WorkerSetup]) -> Vec<WatchedPort> {
+        let mut ports: Vec<WatchedPort> = Vec::new();
+        for (worker, setup) in setups.iter().enumerate() {
+            for (number, port) in setup.forwarder.ports().enumerate() {
+                let is_known = |of: &WatchedPort| of.number == number && of.name == port.name();
+                let at = ports.iter().position(is_known).unwrap_or_else(|| {
+                    ports.push(WatchedPort::new(number, port));
+                    ports.len() - 1
+                });
+                ports[at].workers.push(worker);
+            }
+        }
+        ports
+    }
+
+    /// Returns the entries of its parts in a table of all workers' ports. A worker that has not reported has none.
+    fn parts<'a, T>(&self, table: &'a [Vec<T>]) -> impl Iterator<Item = &'a T> + use<'_, 'a, T> {
+        self.workers.iter().filter_map(|&worker| table.get(worker)?.get(self.number))
+    }
+
+    /// Returns its state in a table of all workers' ports: it is down if a part of it is.
+    fn state<'a>(&self, states: &'a [Vec<PortState>]) -> Option<&'a PortState> {
+        let down = self.parts(states).find(|state| **state != PortState::Up);
+        down.or_else(|| self.parts(states).next())
+    }
+
     /// Records a change, and returns the line about it.
     fn change(&mut self, state: &PortState) -> (Level, String) {
         let name = &self.name;
@@ -71,20 +113,12 @@ impl WatchedPort {
 impl Watched {
     fn new(setup: &WorkerSetup) -> Watched {
         let WorkerSetup { forwarder, owner, .. } = setup;
-        let watched = |port: &dyn Port| WatchedPort {
-            name: port.name().to_owned(),
-            counters: port.counters(),
-            said: PortState::Up,
-            was_up: port.state() == PortState::Up,
-            changes: Bucket::new(CHANGES, INTERVAL, Instant::now()),
-        };
-        let ports: Vec<_> = forwarder.ports().map(watched).collect();
-        let complaints = vec![None; ports.len()];
-        Watched { meters: forwarder.meters(), ports, complaints, pool: owner.pool.clone() }
+        let counters = forwarder.ports().map(|port| port.counters()).collect();
+        Watched { meters: forwarder.meters(), counters, pool: owner.pool.clone() }
     }
 
     fn drops(&self) -> u64 {
-        self.meters.drops.total() + self.ports.iter().map(|port| port.counters.rx_drops()).sum::<u64>()
+        self.meters.drops.total() + self.counters.iter().map(|of| of.rx_drops()).sum::<u64>()
     }
 
     fn free_frames(&self) -> u64 {
@@ -108,6 +142,7 @@ impl Live {
         let now = Instant::now();
         Live {
             workers: setups.iter().map(Watched::new).collect(),
+            ports: WatchedPort::of_all(setups),
             on: wanted && io::stderr().is_terminal(),
             begun: now,
             last: (now, 0),
@@ -118,7 +153,7 @@ impl Live {
     /// Prints what is due. Call it often.
     pub fn tick(&mut self, states: &[Vec<PortState>]) {
         log::catch_up();
-        self.say_changes(states);
+        self.changes(states).iter().for_each(|(level, line)| self.say(*level, line));
         let now = Instant::now();
         if self.on && now.duration_since(self.last.0) >= INTERVAL {
             let line = self.line(now);
@@ -136,32 +171,35 @@ impl Live {
         }
     }
 
-    fn say_changes(&mut self, states: &[Vec<PortState>]) {
-        let known = self
-            .workers
-            .iter_mut()
-            .zip(states)
-            .flat_map(|(worker, states)| worker.ports.iter_mut().zip(states));
+    /// Returns the lines about the ports whose states are others than those printed last.
+    fn changes(&mut self, states: &[Vec<PortState>]) -> Vec<(Level, String)> {
         let (mut lines, now) = (Vec::new(), Instant::now());
-        for (port, state) in known.filter(|(port, state)| port.said != **state) {
+        for port in &mut self.ports {
+            let Some(state) = port.state(states).filter(|state| port.said != **state) else { continue };
             if port.changes.take(now) {
                 lines.push(port.change(state));
             }
         }
-        lines.iter().for_each(|(level, line)| self.say(*level, line));
+        lines
     }
 
     /// Prints the problems of ports other than their states, each once. Call it often.
-    pub fn complain(&mut self, complaints: Vec<Vec<Option<String>>>) {
+    pub fn complain(&mut self, complaints: &[Vec<Option<String>>]) {
+        self.new_complaints(complaints).iter().for_each(|line| self.say(Level::Warning, line));
+    }
+
+    /// Returns the lines about problems that were not there in the last call.
+    fn new_complaints(&mut self, complaints: &[Vec<Option<String>>]) -> Vec<String> {
         let mut lines = Vec::new();
-        for (worker, complaints) in self.workers.iter_mut().zip(complaints) {
-            let known = worker.ports.iter().zip(&mut worker.complaints);
-            for ((port, known), now) in known.zip(complaints).filter(|((_, known), now)| **known != *now) {
-                lines.extend(now.iter().map(|complaint| format!("port {}: {complaint}", port.name)));
-                *known = now;
-            }
+        for port in &mut self.ports {
+            let mut now: Vec<String> = port.parts(complaints).flatten().cloned().collect();
+            now.sort_unstable();
+            now.dedup();
+            let new = now.iter().filter(|complaint| !port.complaints.contains(complaint));
+            lines.extend(new.map(|complaint| format!("port {}: {complaint}", port.name)));
+            port.complaints = now;
         }
-        lines.iter().for_each(|line| self.say(Level::Warning, line));
+        lines
     }
 
     /// Prints a separate line.
@@ -262,7 +300,7 @@ pub mod tests {
     #[test]
     fn a_port_that_flaps_has_a_few_lines_at_once_and_then_one_in_a_while() {
         let dataplane = dataplane();
-        let mut port = Watched::new(&dataplane.setups[0]).ports.remove(0);
+        let mut port = WatchedPort::of_all(&dataplane.setups).remove(0);
         let begun = Instant::now();
         let said =
             |port: &mut WatchedPort, at: Duration| (0..50).filter(|_| port.changes.take(begun + at)).count();
@@ -309,7 +347,7 @@ pub mod tests {
     fn a_port_is_up_again_only_if_it_was_up_before() {
         let dataplane = dataplane();
         let mut live = Live::new(&dataplane.setups, true);
-        let port = &mut live.workers[0].ports[0];
+        let port = &mut live.ports[0];
         (port.was_up, port.name) = (false, "memif:/m.sock".into());
         let down = PortState::Down("no peer has connected".into());
         let said = [&down, &PortState::Up, &down, &PortState::Up].map(|state| port.change(state).1);
@@ -324,16 +362,40 @@ pub mod tests {
         );
     }
 
+    /// A line about two workers, each of which has a part of port 0, which has this name.
+    fn of_a_shared_port(name: &str) -> Live {
+        let mut live = Live::new(&dataplane().setups, true);
+        live.ports.truncate(1);
+        (live.ports[0].name, live.ports[0].workers) = (name.into(), vec![0, 1]);
+        live
+    }
+
+    /// Seen: a line for each worker about an interface that went down.
     #[test]
-    fn a_port_that_goes_down_or_comes_up_is_known_by_its_last_state() {
-        let dataplane = dataplane();
-        let mut live = Live::new(&dataplane.setups, true);
-        let down = PortState::Down("interface eth9 is down".into());
+    fn a_port_of_several_workers_has_one_line_when_it_goes_down_and_one_when_all_of_it_is_up() {
+        let mut live = of_a_shared_port("xdp:eth9");
+        let (up, down) = (vec![PortState::Up], vec![PortState::Down("interface eth9 is down".into())]);
+        let mut lines = |first: &[PortState], second: &[PortState]| -> Vec<String> {
+            live.changes(&[first.to_vec(), second.to_vec()]).into_iter().map(|(_, line)| line).collect()
+        };
         // The first worker has not reported its status yet.
-        for states in [[PortState::Up, down.clone()], [PortState::Up, PortState::Up]] {
-            live.tick(&[Vec::new(), states.to_vec()]);
-            let known = live.workers[1].ports.iter().map(|port| port.said.clone()).collect::<Vec<_>>();
-            assert_eq!(known, states);
-        }
+        assert_eq!(lines(&[], &up), [""; 0]);
+        assert_eq!(lines(&up, &down), ["port xdp:eth9 is down: interface eth9 is down"]);
+        assert_eq!(lines(&down, &down), [""; 0]);
+        assert_eq!(lines(&down, &up), [""; 0]);
+        assert_eq!(lines(&up, &up), ["port xdp:eth9 is up again"]);
+    }
+
+    #[test]
+    fn a_problem_is_printed_once_whichever_workers_have_it_and_again_if_it_comes_back() {
+        let mut live = of_a_shared_port("memif:/m.sock");
+        let (none, problem) = (vec![None], vec![Some("the peer sends frames that are too long".to_owned())]);
+        let mut lines = |first: &[_], second: &[_]| live.new_complaints(&[first.to_vec(), second.to_vec()]);
+        let line = "port memif:/m.sock: the peer sends frames that are too long";
+        assert_eq!(lines(&none, &problem), [line]);
+        assert_eq!(lines(&problem, &problem), [""; 0]);
+        assert_eq!(lines(&problem, &none), [""; 0]);
+        assert_eq!(lines(&none, &none), [""; 0]);
+        assert_eq!(lines(&problem, &none), [line]);
     }
 }

@@ -331,17 +331,16 @@ fn watch(
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
-    let (mut looked, mut is_ready) = (begun, false);
-    let mut look_if_ready = |service: &Service| {
-        if !is_ready && phases.is_receiving() {
-            is_ready = true;
+    let mut looked = begun;
+    let look_if_ready = |service: &mut Service| {
+        if phases.is_receiving() {
             service.ready();
         }
     };
     let look = if plan.ends_by_itself() { TICK } else { LOOK };
     let look = look.min(plan.watchdog.unwrap_or(LOOK)).min(service.patience().unwrap_or(LOOK));
     while !stop.load(Relaxed) && alive() && !phases.is_sending_over() && !phases.is_over() {
-        look_if_ready(&service);
+        look_if_ready(&mut service);
         let elapsed = begun.elapsed();
         let left = plan.time.map_or(TICK, |time| time.saturating_sub(elapsed));
         if left.is_zero() {
@@ -349,7 +348,7 @@ fn watch(
         }
         thread::park_timeout(left.min(TICK));
         live.tick(&phases.states());
-        live.complain(phases.complaints());
+        live.complain(&phases.complaints());
         watchdog.look(phases).iter().for_each(|line| live.say(Level::Warning, line));
         if !service.patience().is_some_and(|patience| watchdog.has_stalled(patience)) {
             service.alive();
@@ -364,7 +363,7 @@ fn watch(
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
-    look_if_ready(&service);
+    look_if_ready(&mut service);
     service.stopping();
     record_file.finish().iter().for_each(|(level, line)| live.say(*level, line));
     // The final check, which a short run would not have made otherwise.
@@ -386,7 +385,7 @@ fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Li
     let (level, line) = reload.reload(&callers);
     live.say(level, &line);
     // The current state, reloaded or not.
-    service.ready();
+    service.reloaded();
 }
 
 #[cfg(test)]

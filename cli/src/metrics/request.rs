@@ -10,6 +10,8 @@ const HEADERS: usize = 64;
 pub enum Request {
     /// A request for the metrics.
     Scrape(Format),
+    /// A request for the headers of that answer alone (HEAD).
+    Headers(Format),
     /// A request that is rejected, with the status line's number and text.
     Refused(&'static str),
     /// The request is not complete.
@@ -27,16 +29,18 @@ impl Request {
             Err(httparse::Error::TooManyHeaders) => return Request::Refused(TOO_LARGE),
             Err(_) => return Request::Refused("400 Bad Request"),
         }
-        if request.method != Some("GET") {
-            return Request::Refused("405 Method Not Allowed");
-        }
+        let answer = match request.method {
+            Some("GET") => Request::Scrape,
+            Some("HEAD") => Request::Headers,
+            _ => return Request::Refused("405 Method Not Allowed"),
+        };
         let path = request.path.and_then(|path| path.split('?').next());
         if path != Some("/metrics") {
             return Request::Refused("404 Not Found");
         }
         let accepts = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
         let accepts = accepts.filter_map(|header| std::str::from_utf8(header.value).ok());
-        Request::Scrape(format(accepts.flat_map(|value| value.split(','))))
+        answer(format(accepts.flat_map(|value| value.split(','))))
     }
 }
 

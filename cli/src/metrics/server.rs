@@ -3,6 +3,7 @@
 
 use super::address::Address;
 use super::connections::{Connections, Slot};
+use super::page::Format;
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
 use crate::control::Socket;
@@ -157,21 +158,25 @@ fn serve(stream: &mut dyn Stream, source: &Source, slot: &Slot, over: &AtomicBoo
     let asked = request(stream, Instant::now() + ASKING, is_over)?;
     slot.has_asked(Instant::now());
     match asked {
-        Request::Scrape(format) => {
-            let page = source.page(format);
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                format.content_type(),
-                page.len()
-            );
-            send(stream, &[head, page].concat(), is_over)
-        }
+        Request::Scrape(format) => send(stream, &answer(source, format).concat(), is_over),
+        Request::Headers(format) => send(stream, &answer(source, format)[0], is_over),
         Request::Refused(LATE) if slot.is_given_up() => {
             decline(stream, BUSY, "others are waiting, and no request has come: try again later")
         }
         Request::Refused(status) => decline(stream, status, "GET /metrics has the metrics"),
         Request::Unfinished => Ok(()),
     }
+}
+
+/// Returns the headers and the page of an answer.
+fn answer(source: &Source, format: Format) -> [String; 2] {
+    let page = source.page(format);
+    let headers = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        format.content_type(),
+        page.len()
+    );
+    [headers, page]
 }
 
 /// Reads a request that arrives before `until`. Returns `Unfinished` if the client is gone.
@@ -229,7 +234,6 @@ fn decline(stream: &mut dyn Stream, status: &str, why: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::Format;
     use super::*;
 
     /// Found by reading: on a machine that stood still, a request that had arrived was answered by 408 and a reset.

@@ -8,12 +8,14 @@ mod child;
 #[path = "../../../tests/testbed/listens.rs"]
 mod listens;
 mod run;
+mod stalls;
 
 #[allow(unused_imports)]
 pub use listens::listens;
 #[allow(unused_imports)]
 pub use run::{Run, without_settings};
 use serde_json::Value;
+use stalls::without_stalls;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
@@ -74,9 +76,9 @@ pub fn stdout(out: &Output) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// What went to standard error.
+/// What went to standard error, without the lines about a worker that was given no core for a while and then went on.
 pub fn stderr(out: &Output) -> String {
-    String::from_utf8_lossy(&out.stderr).into_owned()
+    without_stalls(&String::from_utf8_lossy(&out.stderr))
 }
 
 /// The one object of `netmem forward --json`, from a run that succeeded without a word on standard error.

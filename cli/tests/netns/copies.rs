@@ -121,6 +121,30 @@ fn the_kernel_gets_no_copies_by_an_interface_made_again_either() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// Seen: an interface that was given to another namespace received nothing there, and nothing when it was back: the port was
+/// down until its restart ("attach program to an interface's ingress …: File exists").
+#[test]
+fn an_interface_that_moves_to_another_namespace_is_its_kernels_there_and_the_routers_when_it_is_back() {
+    for kind in ["packet", "xdp"] {
+        let Some(bed) = laid(false, &[]) else { return };
+        let ports = ["one", "two"].map(|interface| format!("{kind}:{interface}"));
+        let router = Pair::start_as(&bed.dut, [&ports[0], &ports[1]], &["--routes=kernel"]);
+        wait_until("the router forwards", || ping_once(&bed.h1, "10.77.2.1"));
+        bed.dut.ip(&format!("link set dev one netns {}", bed.h2.name()));
+        bed.h2.ip("addr add 10.77.1.254/24 dev one");
+        bed.h2.ip("link set dev one up");
+        wait_until("the kernel there answers", || ping_once(&bed.h1, "10.77.1.254"));
+        bed.h2.ip(&format!("link set dev one netns {}", bed.dut.name()));
+        bed.dut.ip("link set dev one up");
+        give_address(&bed, 1, "one");
+        wait_until("the router forwards again", || ping_once(&bed.h1, "10.77.2.1"));
+        set_forwarding(&bed, true);
+        assert_answered_once(&bed, "10.77.2.1");
+        let out = router.end();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
 #[test]
 fn a_run_that_cannot_drop_the_copies_says_why_and_what_to_do() {
     let Some(bed) = laid(false, &["setpriv"]) else { return };

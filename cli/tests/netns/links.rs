@@ -1,5 +1,6 @@
 //! Frames of all kinds go in by each kind of port that has an interface, and come out byte for byte.
 
+use crate::stalls::without_stalls;
 use crate::summary::Summary;
 use crate::test_frames::{Folder, every_type, giants, packets, pcap, pcap_at_intervals, sendable};
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
@@ -64,7 +65,7 @@ impl Pair {
     /// Does the same as [`Pair::end_well`]. Returns its summary.
     pub fn ended_well(self) -> Summary {
         let out = self.end();
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let said = without_stalls(&String::from_utf8_lossy(&out.stderr));
         assert!(out.status.success() && said.is_empty(), "{said}");
         let summary = Summary::parse(&out.stdout);
         summary.assert_adds_up();
@@ -75,7 +76,7 @@ impl Pair {
     /// counters add up, and that every frame is in its pool. Otherwise it would exit with an error.
     fn end_after_port_down(self, port: &str) {
         let out = self.end();
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let said = without_stalls(&String::from_utf8_lossy(&out.stderr));
         assert!(out.status.success(), "{said}");
         assert!(said.lines().all(|line| line.starts_with(&format!("netmem: port {port} is "))), "{said}");
     }
@@ -285,7 +286,7 @@ fn an_interface_that_goes_down_comes_back_and_one_that_is_gone_takes_its_port_do
     bed.h1.ip("link del eth0");
     for (pair, interface) in [(sending, "packet:eth0"), (receiving, "packet:one")] {
         let out = pair.end();
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let said = without_stalls(&String::from_utf8_lossy(&out.stderr));
         let reason = format!("port {interface} is down: interface {} is gone", &interface[7..]);
         assert!(out.status.code() == Some(1) && said.contains(&reason), "{said}");
         assert!(!said.contains("check failed"), "every frame is freed: {said}");

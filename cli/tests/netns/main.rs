@@ -31,6 +31,8 @@ mod refusals;
 mod renamed;
 mod sandbox;
 mod soak;
+#[path = "../netmem/stalls.rs"]
+mod stalls;
 mod start;
 mod stream;
 mod summary;

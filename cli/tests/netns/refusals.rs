@@ -49,6 +49,27 @@ fn an_interface_that_is_given_by_two_of_its_names_is_refused() {
     bed.assert_nothing_left();
 }
 
+/// Seen: without room for a descriptor that the broker sent, the line said `Broken pipe`, and the exit code was 2 if that
+/// happened while the program was attached. With the usual limit of 1,024 this ended each run with more than 120 ports.
+#[test]
+fn a_run_raises_its_limit_of_descriptors_and_one_that_may_not_names_the_limit() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["prlimit"]) else { return };
+    let under = |limit: &str| {
+        let mut command = bed.dut.command("prlimit");
+        command.arg(format!("--nofile={limit}")).arg(env!("CARGO_BIN_EXE_netmem"));
+        command
+    };
+    for few in 10..17 {
+        let out = forward(&mut under(&few.to_string()), ["one", "two"]).output().expect("netmem");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!((out.status.code(), said.lines().count()), (Some(3), 1), "{few}: {said}");
+        assert!(said.contains("Too many open files"), "{few}: {said}");
+    }
+    let out = forward(&mut under("10:1024"), ["one", "two"]).output().expect("netmem");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    bed.assert_nothing_left();
+}
+
 #[test]
 fn a_second_forwarder_is_refused_for_now_and_the_first_one_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };

@@ -11,20 +11,28 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Alone {
     program: IngressProgram,
-    /// The place where the program is attached now.
-    _link: IngressLink,
+    /// The place where the program is attached now; None while the port's interface is gone.
+    link: Option<IngressLink>,
 }
 
 impl Alone {
     fn new(control: &ControlTraffic, interface: u32) -> Result<Alone, BpfError> {
         let program = IngressProgram::load(control.in_kernel()?.maps())?;
         let link = program.attach(interface)?;
-        Ok(Alone { program, _link: link })
+        Ok(Alone { program, link: Some(link) })
     }
 
-    /// Moves the program to the ingress of the interface of that number.
+    /// Detaches the program. An interface that has moved to another network namespace keeps it otherwise, and the
+    /// kernel there receives nothing.
+    pub(super) fn detach(&mut self) {
+        self.link = None;
+    }
+
+    /// Attaches the program to the ingress of the interface of that number. The kernel does not attach it to one
+    /// interface twice.
     pub(super) fn move_to(&mut self, interface: u32) -> Result<(), BpfError> {
-        self._link = self.program.attach(interface)?;
+        self.detach();
+        self.link = Some(self.program.attach(interface)?);
         Ok(())
     }
 }

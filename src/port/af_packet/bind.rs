@@ -3,7 +3,7 @@
 use super::{AfPacketLink, AfPacketPort};
 use crate::limits::BATCH_MAX;
 use crate::port::copying::CopyingPort;
-use crate::sys::errno::Errno;
+use crate::sys::errno::{Errno, descriptor_remedy};
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketStep};
 
@@ -37,7 +37,7 @@ pub enum AfPacketError {
     #[error("packet socket for {0}: not permitted; run as root, or grant CAP_NET_RAW with setcap(8)")]
     NotPermitted(String),
     /// Another error of the kernel.
-    #[error("{step} for {interface}: {errno}")]
+    #[error("{step} for {interface}: {errno}{}", descriptor_remedy(*.errno))]
     Refused {
         /// The interface.
         interface: String,

@@ -163,6 +163,15 @@ impl Left {
         }
     }
 
+    /// Lets the kernel have all frames of the port's interface, which is gone.
+    #[cold]
+    pub(super) fn leave_interface(&mut self) {
+        #[cfg(feature = "xdp")]
+        if let Some(alone) = &mut self.alone {
+            alone.detach();
+        }
+    }
+
     /// Moves with the port to the interface of that number, in the calling thread's network namespace.
     #[cold]
     pub(super) fn move_to(&mut self, interface: u32) -> Result<(), String> {

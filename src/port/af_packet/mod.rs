@@ -109,6 +109,9 @@ impl AfPacketLink {
         if self.link.is_up() && !self.socket.has_interface() {
             self.link.lose();
         }
+        if self.link.is_gone() {
+            self.left.iter_mut().for_each(Left::leave_interface);
+        }
         let Some(netdev) = self.link.successor() else { return };
         self.publish(counters);
         if !self.backlog.is_over() {

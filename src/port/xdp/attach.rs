@@ -1,11 +1,11 @@
 //! The redirect program on an interface, shared by the ports of its queues. COLD.
 
-use super::error::{Attempt, XdpError, mode_refused};
+use super::error::{Attempt, XdpError, is_about_the_mode, mode_refused};
 use super::installed::{Installed, Maps, Taken};
 use super::own::{OwnAddresses, OwnAddressesError};
 use super::take::TakeControl;
 use super::{XdpConfig, XdpModePreference};
-use crate::sys::bpf::{BpfError, BpfStep, Punted, RedirectLink, RedirectProgram, XdpMode};
+use crate::sys::bpf::{BpfError, Punted, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
 use crate::sys::netdev::{Netdev, NetdevId};
 use std::os::fd::BorrowedFd;
@@ -250,16 +250,10 @@ fn attach_as_preferred(
     }
 }
 
-/// Returns whether another mode may work: the driver refused, and the cause is not a permission, a program or a missing
-/// interface.
-fn is_about_the_mode(error: &BpfError) -> bool {
-    let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
-    attach && !matches!(error.errno, Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::bpf::BpfStep;
 
     #[test]
     fn generic_mode_is_tried_for_a_driver_without_xdp_and_not_against_a_program_or_a_ban() {
@@ -267,6 +261,7 @@ mod tests {
             |errno| is_about_the_mode(&BpfError { step: BpfStep::AttachNative, errno, log: String::new() });
         assert!(refused(Errno::OPNOTSUPP) && refused(Errno::RANGE) && refused(Errno::INVAL));
         assert!(!refused(Errno::BUSY) && !refused(Errno::EXIST) && !refused(Errno::PERM));
+        assert!(!refused(Errno::MFILE) && !refused(Errno::NFILE));
         let load = BpfError { step: BpfStep::LoadProgram, errno: Errno::INVAL, log: String::new() };
         assert!(!is_about_the_mode(&load));
     }

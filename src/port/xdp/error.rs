@@ -3,7 +3,7 @@
 use super::{Umem, XdpConfig};
 use crate::sys::bpf::{AttachedProgram, BpfError, BpfStep, XdpMode};
 use crate::sys::capability;
-use crate::sys::errno::Errno;
+use crate::sys::errno::{Errno, descriptor_remedy, of_io};
 use crate::sys::event::Watch;
 use crate::sys::xdp::{SocketError, SocketStep, ZeroCopy};
 
@@ -243,9 +243,9 @@ fn zero_copy_remedy(preference: ZeroCopy) -> &'static str {
 /// sockets alive, whose release frees frames.
 #[cold]
 pub(super) fn watch(interface: &str) -> Result<Watch, XdpError> {
-    Watch::new().map_err(|error| XdpError::Refused {
+    Watch::new().map_err(of_io).map_err(|errno| XdpError::Refused {
         interface: interface.to_owned(),
-        cause: format!("watch its sockets: {error}"),
+        cause: format!("watch its sockets: {errno}{}", descriptor_remedy(errno)),
     })
 }
 
@@ -276,7 +276,9 @@ impl Attempt<'_> {
         let interface = self.interface.to_owned();
         match errno {
             Errno::NODEV | Errno::NXIO => XdpError::UnknownInterface { interface },
-            _ => XdpError::Refused { interface, cause: format!("{step}: {errno}") },
+            _ => {
+                XdpError::Refused { interface, cause: format!("{step}: {errno}{}", descriptor_remedy(errno)) }
+            }
         }
     }
 
@@ -301,7 +303,9 @@ impl Attempt<'_> {
             (SocketStep::Bind, Errno::OPNOTSUPP) => {
                 XdpError::NoZeroCopy { interface, preference: self.zero_copy }
             }
-            _ => XdpError::Refused { interface, cause: error.to_string() },
+            (_, errno) => {
+                XdpError::Refused { interface, cause: format!("{error}{}", descriptor_remedy(errno)) }
+            }
         }
     }
 
@@ -319,8 +323,8 @@ impl Attempt<'_> {
             Errno::NOSYS => {
                 XdpError::Unsupported { interface, step: error.step.to_string(), errno: error.errno }
             }
-            _ if attach => XdpError::NoMode { interface, refused: mode_refused(error) },
-            _ => XdpError::Refused { interface, cause: error.to_string() },
+            _ if is_about_the_mode(error) => XdpError::NoMode { interface, refused: mode_refused(error) },
+            errno => XdpError::Refused { interface, cause: format!("{error}{}", descriptor_remedy(errno)) },
         }
     }
 
@@ -328,6 +332,17 @@ impl Attempt<'_> {
         let interface = self.interface.to_owned();
         XdpError::NotPermitted { interface, step, missing: capability::missing_for_xdp() }
     }
+}
+
+/// Returns whether another mode may work: the driver refused, and the cause is not a permission, a program, a missing
+/// interface or a missing descriptor.
+pub(super) fn is_about_the_mode(error: &BpfError) -> bool {
+    let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
+    let others = matches!(
+        error.errno,
+        Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV | Errno::MFILE | Errno::NFILE
+    );
+    attach && !others
 }
 
 /// `native: Operation not supported`
@@ -369,6 +384,9 @@ mod tests {
             (bpf(BpfStep::AttachGeneric, Errno::OPNOTSUPP), ["no allowed mode", "generic: "]),
             (bpf(BpfStep::CreateMap, Errno::NOSYS), ["create XSKMAP", "Linux 5.9"]),
             (bpf(BpfStep::LoadProgram, Errno::INVAL), ["load redirect program", "eth9"]),
+            (bpf(BpfStep::LoadProgram, Errno::MFILE), ["load redirect program", "`ulimit -Hn`"]),
+            (bpf(BpfStep::AttachNative, Errno::MFILE), ["attach", "`ulimit -Hn`"]),
+            (socket(SocketStep::Open, Errno::NFILE), ["open AF_XDP socket", "`sysctl fs.file-max`"]),
         ] {
             let line = error.to_string();
             assert!(needles.iter().all(|needle| line.contains(needle)), "{line}");

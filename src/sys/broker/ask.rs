@@ -211,7 +211,7 @@ impl Asking {
             let (mut bytes, brought) = answer.ok_or(Errno::PIPE)?;
             if bytes.starts_with(&number) {
                 bytes.drain(..size_of::<Number>());
-                return Ok((bytes, brought));
+                return brought.map(|brought| (bytes, brought));
             }
         }
     }

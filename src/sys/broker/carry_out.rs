@@ -38,7 +38,10 @@ pub(super) fn serve(channel: &Channel, setup: &Setup) {
         let Some((&[flags, ref number @ ..], request)) = message.split_first_chunk::<HEADER>() else {
             continue;
         };
-        let (said, brought) = match answer(flags & !TOLD, request, descriptors, setup, &mut neighbours) {
+        let answered = descriptors
+            .map_err(Refusal::from)
+            .and_then(|descriptors| answer(flags & !TOLD, request, descriptors, setup, &mut neighbours));
+        let (said, brought) = match answered {
             Ok((said, brought)) => ([&[0], &said[..]].concat(), brought),
             Err(refusal) => (refusal.to_answer(), Vec::new()),
         };

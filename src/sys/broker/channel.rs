@@ -17,6 +17,9 @@ pub(super) const DESCRIPTORS: usize = 5;
 /// Bytes, and the descriptors that came with them.
 pub(super) type Message = (Vec<u8>, Vec<OwnedFd>);
 
+/// The bytes of a message that came, and its descriptors, or the error that this process has no room for all of them.
+pub(super) type Arrived = (Vec<u8>, Result<Vec<OwnedFd>, Errno>);
+
 /// One end.
 #[derive(Debug)]
 pub(super) struct Channel(pub(super) OwnedFd);
@@ -47,7 +50,7 @@ impl Channel {
 
     /// Receives the next message of at most `most` bytes with its descriptors. None at the end, and for a longer
     /// message.
-    pub(super) fn receive(&self, most: usize) -> Result<Option<Message>, Errno> {
+    pub(super) fn receive(&self, most: usize) -> Result<Option<Arrived>, Errno> {
         let mut message = vec![0; most];
         loop {
             let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -63,12 +66,12 @@ impl Channel {
                     descriptors.extend(some);
                 }
             }
-            let is_whole = !got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-            if got.bytes == 0 || !is_whole {
+            if got.bytes == 0 || got.flags.contains(ReturnFlags::TRUNC) {
                 return Ok(None);
             }
             message.truncate(got.bytes);
-            return Ok(Some((message, descriptors)));
+            let lacks = got.flags.contains(ReturnFlags::CTRUNC);
+            return Ok(Some((message, if lacks { Err(Errno::MFILE) } else { Ok(descriptors) })));
         }
     }
 }

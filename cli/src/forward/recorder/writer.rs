@@ -191,8 +191,17 @@ fn part_of(path: &Path) -> PathBuf {
     part.into()
 }
 
-/// Writes packets to a file that replaces the one of that name. Returns their number.
+/// Writes packets to a file that replaces the one of that name. A pipe or device is written to directly. Returns their
+/// number.
 fn write(packets: impl Iterator<Item = Recorded>, path: &Path) -> io::Result<usize> {
+    match fs::metadata(path) {
+        Ok(existing) if !existing.is_file() => write_all(packets, File::options().write(true).open(path)?),
+        Ok(_) => replace(packets, &path.canonicalize()?),
+        Err(_) => replace(packets, path),
+    }
+}
+
+fn replace(packets: impl Iterator<Item = Recorded>, path: &Path) -> io::Result<usize> {
     let part = part_of(path);
     let written = write_all(packets, File::create(&part)?)
         .and_then(|packets| fs::rename(&part, path).map(|()| packets));
@@ -210,6 +219,10 @@ fn write_all(packets: impl Iterator<Item = Recorded>, file: File) -> io::Result<
         written += 1;
     }
     capture.to().flush()?;
-    capture.to().get_ref().sync_all()?;
+    let file = capture.to().get_ref();
+    // A pipe or device has nothing to synchronize, and says so by an error.
+    if file.metadata()?.is_file() {
+        file.sync_all()?;
+    }
     Ok(written)
 }

@@ -2,7 +2,6 @@
 
 use super::super::{Finding, Verdict};
 use crate::json::{Ratio, Report};
-use crate::report::number;
 use crate::report::pick;
 
 /// The shares of the median offset between which an almost constant one stays.
@@ -37,7 +36,7 @@ pub(super) fn judge(report: &Report) -> Option<Finding> {
     let [least, middle, most] = [medians[0], middle, medians[medians.len() - 1]].map(|ns| format!("{ns:.2}"));
     let sentence = format!(
         "Here statistics are what is done more: they add {least} to {most} ns to a page, {middle} in the middle of {} points. It holds if the interval of every point lies between half of that and twice that.",
-        number::figure(offsets.len() as f64)
+        offsets.len()
     );
     Some(Finding { measured: format!("{least} to {most} ns"), verdict, sentence })
 }
