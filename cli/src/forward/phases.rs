@@ -29,7 +29,7 @@ pub struct Phases {
 }
 
 /// How far the start of a run is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Start {
     /// Whether all threads of the run exist, or None until that is known.
     begun: Option<bool>,
@@ -152,6 +152,7 @@ impl Phases {
 
     /// Tells the generator to stop.
     pub fn stop_sending(&self) {
+        // Under the lock, so that a generator which begins to wait does not miss it.
         self.change_start(|_| self.stop_sending.store(true, Relaxed));
     }
 

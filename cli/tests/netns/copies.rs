@@ -52,6 +52,14 @@ fn assert_answered_once(bed: &Testbed, address: &str) {
     assert!((1..=4).all(is_answered) && !said.contains("DUP!"), "{said}");
 }
 
+/// Asserts that the kernel, which forwards now, has no copies of the router's packets, and that the router ends well.
+fn assert_no_copies(bed: &Testbed, router: Pair) {
+    set_forwarding(bed, true);
+    assert_answered_once(bed, "10.77.2.1");
+    let out = router.end();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
 /// The number in ping's last words that stands before `what`.
 fn number(said: &str, what: &str) -> u32 {
     let words: Vec<&str> = said.split(", ").flat_map(|part| part.split('\n')).collect();
@@ -115,10 +123,7 @@ fn the_kernel_gets_no_copies_by_an_interface_made_again_either() {
     bed.wire(1, 1);
     give_address(&bed, 1, "one");
     wait_until("the router forwards again", || ping_once(&bed.h1, "10.77.2.1"));
-    set_forwarding(&bed, true);
-    assert_answered_once(&bed, "10.77.2.1");
-    let out = router.end();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_no_copies(&bed, router);
 }
 
 /// Seen: an interface that was given to another namespace received nothing there, and nothing when it was back: the port was
@@ -138,10 +143,7 @@ fn an_interface_that_moves_to_another_namespace_is_its_kernels_there_and_the_rou
         bed.dut.ip("link set dev one up");
         give_address(&bed, 1, "one");
         wait_until("the router forwards again", || ping_once(&bed.h1, "10.77.2.1"));
-        set_forwarding(&bed, true);
-        assert_answered_once(&bed, "10.77.2.1");
-        let out = router.end();
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert_no_copies(&bed, router);
     }
 }
 

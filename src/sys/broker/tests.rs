@@ -3,6 +3,7 @@ use super::carry_out::serve;
 use super::channel::Channel;
 use super::process::live;
 use super::*;
+use crate::sys::poor::in_poor_process;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read;
@@ -157,40 +158,30 @@ fn an_answer_that_comes_too_late_is_discarded_and_the_next_request_gets_its_own(
     });
 }
 
-/// Set in the process that runs out of descriptors.
-const POOR: &str = "NETMEM_TEST_BROKER_WITHOUT_DESCRIPTORS";
-
 /// Seen: a message whose descriptor did not fit into the process was taken for the broker's end, and ended the broker.
 #[test]
 fn a_process_without_room_for_a_descriptor_says_so_and_the_next_request_is_answered() {
-    if std::env::var_os(POOR).is_none() {
-        let test = "a_process_without_room_for_a_descriptor_says_so_and_the_next_request_is_answered";
-        let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", "ulimit -n 64; exec \"$0\" --exact \"$1\" --test-threads=1"]);
-        let out = shell.arg(std::env::current_exe().unwrap()).arg(test).env(POOR, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&out.stdout);
-        assert!(out.status.success() && said.contains("1 passed"), "{said}");
-        return;
-    }
-    let file = OwnedFd::from(File::open("/dev/null").unwrap());
-    let no_room = || std::iter::from_fn(|| file.try_clone().ok()).collect::<Vec<_>>();
-    with_broker(Vec::new(), |broker| {
+    let test = "a_process_without_room_for_a_descriptor_says_so_and_the_next_request_is_answered";
+    in_poor_process(module_path!(), test, || {
+        let file = OwnedFd::from(File::open("/dev/null").unwrap());
+        let no_room = || std::iter::from_fn(|| file.try_clone().ok()).collect::<Vec<_>>();
+        with_broker(Vec::new(), |broker| {
+            let all = no_room();
+            let refusal = broker.ask(&Request::IsDetached, None, &[file.as_fd()]).unwrap_err();
+            assert_eq!(refusal.errno, Errno::MFILE, "the broker has no room");
+            drop(all);
+            assert!(broker.ask(&Request::NetdevSocket, None, &[]).is_ok());
+        });
+        let (ours, its) = Channel::pair().expect("a pair of sockets");
+        let broker = Broker::new(ours);
+        for number in 1..=2_u32 {
+            its.send(&[&number.to_ne_bytes()[..], &[0]].concat(), &[file.as_fd()]).unwrap();
+        }
         let all = no_room();
-        let refusal = broker.ask(&Request::IsDetached, None, &[file.as_fd()]).unwrap_err();
-        assert_eq!(refusal.errno, Errno::MFILE, "the broker has no room");
+        assert_eq!((errno(&broker, &Request::NetdevSocket), broker.is_gone()), (Errno::MFILE, false));
         drop(all);
-        assert!(broker.ask(&Request::NetdevSocket, None, &[]).is_ok());
+        assert_eq!(broker.ask(&Request::NetdevSocket, None, &[]).unwrap().1.len(), 1);
     });
-    let (ours, its) = Channel::pair().expect("a pair of sockets");
-    let broker = Broker::new(ours);
-    for number in 1..=2_u32 {
-        its.send(&[&number.to_ne_bytes()[..], &[0]].concat(), &[file.as_fd()]).unwrap();
-    }
-    let all = no_room();
-    assert_eq!((errno(&broker, &Request::NetdevSocket), broker.is_gone()), (Errno::MFILE, false));
-    drop(all);
-    assert_eq!(broker.ask(&Request::NetdevSocket, None, &[]).unwrap().1.len(), 1);
 }
 
 /// Seen in a review: a broker that could not give up its privileges served with all of them.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sys::event::Event;
+use crate::sys::poor::in_poor_process;
 use rustix::net::SocketAddrUnix;
 use std::time::{Duration, Instant};
 
@@ -56,34 +57,21 @@ fn more_descriptors_than_expected_are_not_received_and_closed_by_another_thread(
     assert_eq!(rustix::io::read(&read, &mut [0]), Ok(0), "the end of the pipe is closed at last");
 }
 
-/// Set in the process that runs out of descriptors.
-const POOR: &str = "NETMEM_TEST_OUT_OF_DESCRIPTORS";
-
 /// Found: a peer whose descriptor did not fit into this process was blamed for it, by an error without the remedy.
 #[test]
 fn a_process_that_is_out_of_descriptors_blames_no_peer() {
-    if std::env::var_os(POOR).is_none() {
-        let test = format!(
-            "{}::{}",
-            module_path!().split_once("::").unwrap().1,
-            "a_process_that_is_out_of_descriptors_blames_no_peer"
-        );
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", "ulimit -n 64; exec \"$0\" --exact \"$1\" --test-threads=1"]);
-        let out = shell.arg(std::env::current_exe().unwrap()).arg(test).env(POOR, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&out.stdout);
-        assert!(out.status.success() && said.contains("1 passed"), "{said}");
-        return;
-    }
-    let path = path("out-of-descriptors");
-    let listener = Listener::new(&path).unwrap();
-    let client = Connection::open(&path).unwrap();
-    let server = listener.accept().unwrap();
-    let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
-    client.send(b"one", Some(event().unwrap().as_fd())).unwrap();
-    let all: Vec<_> = std::iter::from_fn(|| event().ok()).collect();
-    assert!(!all.is_empty() && matches!(server.receive(&mut [0; 8]), Received::NoRoom));
-    assert!(matches!(server.receive(&mut [0; 8]), Received::End));
+    let test = "a_process_that_is_out_of_descriptors_blames_no_peer";
+    in_poor_process(module_path!(), test, || {
+        let path = path("out-of-descriptors");
+        let listener = Listener::new(&path).unwrap();
+        let client = Connection::open(&path).unwrap();
+        let server = listener.accept().unwrap();
+        let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
+        client.send(b"one", Some(event().unwrap().as_fd())).unwrap();
+        let all: Vec<_> = std::iter::from_fn(|| event().ok()).collect();
+        assert!(!all.is_empty() && matches!(server.receive(&mut [0; 8]), Received::NoRoom));
+        assert!(matches!(server.receive(&mut [0; 8]), Received::End));
+    });
 }
 
 /// Found: the close of a pipe waits for a writer, which a peer can hold up.
