@@ -48,7 +48,7 @@ impl Inbox {
     #[inline]
     pub fn take(&mut self, w: &mut Worker, frames: &mut Batch) -> Option<Source> {
         self.finish();
-        if self.mesh.has_legacy(self.own) {
+        if self.mesh.has_handed_over(self.own) {
             self.inherit();
         }
         for _ in 0..self.lanes.len() {
@@ -78,7 +78,7 @@ impl Inbox {
     /// It counts all taken frames as finished. Frames behind a barrier count as waiting too.
     pub fn waiting(&mut self) -> bool {
         self.finish();
-        self.mesh.has_legacy(self.own) || self.lanes.iter_mut().any(|incoming| incoming.lane.has_items())
+        self.mesh.has_handed_over(self.own) || self.lanes.iter_mut().any(|incoming| incoming.lane.has_items())
     }
 
     /// The bell on which this worker sleeps. Each sender rings it.
@@ -86,16 +86,16 @@ impl Inbox {
         self.mesh.bell(self.own)
     }
 
-    /// Hands this whole inbox over to the worker `heir`: all waiting frames, in order, and all frames that its senders
+    /// Hands this whole inbox over to the worker `successor`: all waiting frames, in order, and all frames that its senders
     /// will send. The senders need not know. Taken frames count as finished.
     ///
     /// # Errors
-    /// Returns the inbox if `heir` is not a worker, has dropped its own inbox, or is this worker.
+    /// Returns the inbox if `successor` is not a worker, has dropped its own inbox, or is this worker.
     #[cold]
-    pub fn hand_over(mut self, heir: usize) -> Result<(), Inbox> {
+    pub fn hand_over(mut self, successor: usize) -> Result<(), Inbox> {
         self.finish();
         let lanes = std::mem::take(&mut self.lanes);
-        match self.mesh.bequeath(lanes, self.own, heir) {
+        match self.mesh.hand_over(lanes, self.own, successor) {
             Ok(()) => Ok(()),
             Err(lanes) => {
                 self.lanes = lanes;
@@ -108,7 +108,7 @@ impl Inbox {
     #[cold]
     #[inline(never)]
     fn inherit(&mut self) {
-        self.lanes.extend(self.mesh.fetch_legacy(self.own));
+        self.lanes.extend(self.mesh.take_handed_over(self.own));
     }
 }
 
@@ -165,6 +165,6 @@ impl Incoming {
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.finish();
-        self.mesh.close_seat(self.own);
+        self.mesh.close_reader(self.own);
     }
 }

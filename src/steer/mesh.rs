@@ -23,8 +23,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[derive(Debug)]
 pub struct Mesh {
     /// Indexed by sender, then receiver.
-    lanes: Vec<Between>,
-    seats: Vec<Seat>,
+    lanes: Vec<LaneState>,
+    members: Vec<Member>,
     policy: Mutex<Arc<Policy>>,
     consumers: FlowConsumers,
     /// Incremented with each change of the policy.
@@ -33,7 +33,7 @@ pub struct Mesh {
 
 /// The shared state of one lane.
 #[derive(Debug)]
-struct Between {
+struct LaneState {
     progress: Arc<Progress>,
     /// Written by the sender.
     counts: Arc<CachePadded<LaneCounts>>,
@@ -43,13 +43,13 @@ struct Between {
 
 /// The shared state of one worker.
 #[derive(Debug)]
-struct Seat {
+struct Member {
     bell: Doorbell,
     counts: Arc<CachePadded<SteerCounts>>,
     /// Lanes handed over to this worker that it has not looked at yet; None after the worker itself is gone.
-    legacy: Mutex<Option<Vec<Incoming>>>,
+    handed_over: Mutex<Option<Vec<Incoming>>>,
     /// Whether there are such lanes.
-    has_legacy: AtomicU32,
+    has_handed_over: AtomicU32,
 }
 
 /// A lane as held by its reader, with its counter.
@@ -73,25 +73,25 @@ impl Mesh {
     pub fn new(config: &MeshConfig) -> Result<(Arc<Mesh>, Ends), MeshError> {
         config.check()?;
         let workers = config.workers;
-        let seats = (0..workers).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
+        let members = (0..workers).map(|_| Member::new()).collect::<io::Result<Vec<Member>>>()?;
         let (mut lanes, mut senders, mut incoming) = (Vec::new(), Vec::new(), Vec::new());
         incoming.resize_with(workers, Vec::new);
         for sender in 0..workers {
             let mut row = Vec::with_capacity(workers);
             for (reader, inbox) in incoming.iter_mut().enumerate() {
-                let between = Between::new(reader as u32);
-                let made = lane(config.inbox, Arc::clone(&between.progress));
+                let state = LaneState::new(reader as u32);
+                let made = lane(config.inbox, Arc::clone(&state.progress));
                 let (tx, rx) = made.map_err(|_| MeshError::NoMemory { inbox: config.inbox })?;
-                row.push((tx, Arc::clone(&between.counts)));
-                inbox.push(Incoming { sender, lane: rx, received: Arc::clone(&between.received) });
-                lanes.push(between);
+                row.push((tx, Arc::clone(&state.counts)));
+                inbox.push(Incoming { sender, lane: rx, received: Arc::clone(&state.received) });
+                lanes.push(state);
             }
             senders.push(row);
         }
         let policy = Mutex::new(Arc::new(config.policy.resolved(workers)));
         let generation = CachePadded::new(AtomicU32::new(0));
         let consumers = FlowConsumers::new(Toeplitz::new(&config.key), config.flows);
-        let mesh = Arc::new(Mesh { lanes, seats, policy, consumers, generation });
+        let mesh = Arc::new(Mesh { lanes, members, policy, consumers, generation });
         let ends = senders.into_iter().zip(incoming).enumerate().map(|(worker, (row, lanes))| {
             (Outbox::new(&mesh, worker, row, config), Inbox::new(&mesh, worker, lanes, config.recorded_queue))
         });
@@ -101,7 +101,7 @@ impl Mesh {
 
     /// Number of workers.
     pub fn workers(&self) -> usize {
-        self.seats.len()
+        self.members.len()
     }
 
     /// Changes the policy. Each worker adopts the change at the end of a round ([`Outbox::flush`]). The change loses no
@@ -149,19 +149,19 @@ impl Mesh {
     }
 
     fn stats_of(&self, worker: usize) -> InboxStats {
-        let seat = &self.seats[worker].counts;
+        let member = &self.members[worker].counts;
         let mut stats = InboxStats {
-            kept: seat.kept.get(),
-            flow_moves: seat.flow_moves.get(),
-            adopted: seat.adopted.get(),
-            postponed: seat.postponed.get(),
+            kept: member.kept.get(),
+            flow_moves: member.flow_moves.get(),
+            adopted: member.adopted.get(),
+            postponed: member.postponed.get(),
             ..InboxStats::default()
         };
         for sender in 0..self.workers() {
-            let between = self.between(sender, worker);
-            let (counts, received) = (&between.counts, between.received.get());
+            let state = self.state(sender, worker);
+            let (counts, received) = (&state.counts, state.received.get());
             let rest = counts.sent.get().saturating_sub(received);
-            let gone = between.progress.reader() == GONE;
+            let gone = state.progress.reader() == GONE;
             *(if gone { &mut stats.lost } else { &mut stats.waiting }) += rest;
             stats.enqueued += counts.sent.get();
             stats.dequeued += received;
@@ -173,7 +173,7 @@ impl Mesh {
         stats
     }
 
-    fn between(&self, sender: usize, reader: usize) -> &Between {
+    fn state(&self, sender: usize, reader: usize) -> &LaneState {
         &self.lanes[sender * self.workers() + reader]
     }
 
@@ -185,12 +185,12 @@ impl Mesh {
 
     /// A worker's own counters.
     pub(super) fn counts(&self, worker: usize) -> Arc<CachePadded<SteerCounts>> {
-        Arc::clone(&self.seats[worker].counts)
+        Arc::clone(&self.members[worker].counts)
     }
 
     /// A worker's bell.
     pub(super) fn bell(&self, worker: usize) -> &Doorbell {
-        &self.seats[worker].bell
+        &self.members[worker].bell
     }
 
     /// Wakes the reader of a lane, if it sleeps, after frames were sent. Returns true if it slept.
@@ -210,74 +210,80 @@ impl Mesh {
 
     /// Wakes all sleeping workers.
     pub(crate) fn wake_all(&self) {
-        self.seats.iter().for_each(|seat| {
-            seat.bell.ring();
+        self.members.iter().for_each(|member| {
+            member.bell.ring();
         });
     }
 
     #[inline]
     fn ring(&self, worker: u32) -> bool {
-        self.seats.get(worker as usize).is_some_and(|seat| seat.bell.ring())
+        self.members.get(worker as usize).is_some_and(|member| member.bell.ring())
     }
 
-    /// Hands lanes of `worker` over to `heir`, in any state, and with them those that were handed over to `worker` in the
-    /// meantime: `worker` no longer reads. Returns them, and nothing has changed, if the heir is gone too, is not a
+    /// Hands lanes of `worker` over to `successor`, in any state, and with them those that were handed over to `worker` in the
+    /// meantime: `worker` no longer reads. Returns them, and nothing has changed, if the successor is gone too, is not a
     /// worker, or is `worker` itself.
-    pub(super) fn bequeath(
+    pub(super) fn hand_over(
         &self,
         mut lanes: Vec<Incoming>,
         worker: usize,
-        heir: usize,
+        successor: usize,
     ) -> Result<(), Vec<Incoming>> {
-        if worker == heir || heir >= self.seats.len() {
+        if worker == successor || successor >= self.members.len() {
             return Err(lanes);
         }
         // In the order of their numbers: two workers may hand over to each other.
-        let [low, high] = [worker.min(heir), worker.max(heir)].map(|of| lock(&self.seats[of].legacy));
-        let (mut own, mut its) = if worker < heir { (low, high) } else { (high, low) };
-        let Some(legacy) = its.as_mut() else { return Err(lanes) };
+        let [low, high] =
+            [worker.min(successor), worker.max(successor)].map(|of| lock(&self.members[of].handed_over));
+        let (mut own, mut its) = if worker < successor { (low, high) } else { (high, low) };
+        let Some(handed_over) = its.as_mut() else { return Err(lanes) };
         lanes.extend(own.take().unwrap_or_default());
-        lanes.iter().for_each(|incoming| incoming.lane.progress().set_reader(heir as u32));
-        legacy.extend(lanes);
+        lanes.iter().for_each(|incoming| incoming.lane.progress().set_reader(successor as u32));
+        handed_over.extend(lanes);
         // Relaxed: only a hint to look under the lock.
-        self.seats[heir].has_legacy.store(1, Relaxed);
-        self.seats[heir].bell.ring();
+        self.members[successor].has_handed_over.store(1, Relaxed);
+        self.members[successor].bell.ring();
         Ok(())
     }
 
     /// Returns whether lanes were handed over to `worker` that it has not fetched.
     #[inline]
-    pub(super) fn has_legacy(&self, worker: usize) -> bool {
-        self.seats[worker].has_legacy.load(Relaxed) != 0
+    pub(super) fn has_handed_over(&self, worker: usize) -> bool {
+        self.members[worker].has_handed_over.load(Relaxed) != 0
     }
 
     /// Lanes that were handed over to `worker`.
     #[cold]
-    pub(super) fn fetch_legacy(&self, worker: usize) -> Vec<Incoming> {
-        let seat = &self.seats[worker];
-        let mut legacy = lock(&seat.legacy);
-        seat.has_legacy.store(0, Relaxed);
-        legacy.as_mut().map(std::mem::take).unwrap_or_default()
+    pub(super) fn take_handed_over(&self, worker: usize) -> Vec<Incoming> {
+        let member = &self.members[worker];
+        let mut handed_over = lock(&member.handed_over);
+        member.has_handed_over.store(0, Relaxed);
+        handed_over.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// `worker` no longer reads: lanes that were handed over to it have no reader, and no more can be handed over.
-    pub(super) fn close_seat(&self, worker: usize) {
-        let lanes = lock(&self.seats[worker].legacy).take();
+    pub(super) fn close_reader(&self, worker: usize) {
+        let lanes = lock(&self.members[worker].handed_over).take();
         // Without the lock: freeing the frames in the lanes may run code of the caller.
         drop(lanes);
     }
 }
 
-impl Seat {
-    fn new() -> io::Result<Seat> {
-        let legacy = Mutex::new(Some(Vec::new()));
-        Ok(Seat { bell: Doorbell::new()?, counts: Arc::default(), legacy, has_legacy: AtomicU32::new(0) })
+impl Member {
+    fn new() -> io::Result<Member> {
+        let handed_over = Mutex::new(Some(Vec::new()));
+        Ok(Member {
+            bell: Doorbell::new()?,
+            counts: Arc::default(),
+            handed_over,
+            has_handed_over: AtomicU32::new(0),
+        })
     }
 }
 
-impl Between {
-    fn new(reader: u32) -> Between {
-        Between { progress: Progress::new(reader, 0), counts: Arc::default(), received: Arc::default() }
+impl LaneState {
+    fn new(reader: u32) -> LaneState {
+        LaneState { progress: Progress::new(reader, 0), counts: Arc::default(), received: Arc::default() }
     }
 }
 

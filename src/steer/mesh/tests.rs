@@ -10,11 +10,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Returns worker entries without lanes.
-fn seats(workers: usize) -> Arc<Mesh> {
-    let seats = (0..workers).map(|_| Seat::new().unwrap()).collect();
+fn members(workers: usize) -> Arc<Mesh> {
+    let members = (0..workers).map(|_| Member::new().unwrap()).collect();
     let (policy, generation) = (Mutex::new(Arc::default()), CachePadded::new(AtomicU32::new(0)));
     let consumers = FlowConsumers::new(Toeplitz::new(&DEFAULT_KEY), 1);
-    Arc::new(Mesh { lanes: Vec::new(), seats, policy, consumers, generation })
+    Arc::new(Mesh { lanes: Vec::new(), members, policy, consumers, generation })
 }
 
 fn incoming(lane: LaneReceiver<Line>) -> Incoming {
@@ -35,9 +35,9 @@ fn send(lane: &mut LaneSender<Line>, line: Line) {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no ppoll")]
-fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
+fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_new_reader_is_woken() {
     model(|| {
-        let mesh = seats(2);
+        let mesh = members(2);
         let (mut sender, reader) = lane(4, Progress::new(0, 0)).unwrap();
         let sending = thread::spawn({
             let mesh = Arc::clone(&mesh);
@@ -55,21 +55,21 @@ fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
                 let (mut lane, mut taken) = (incoming(reader), Vec::new());
                 take(&mut lane, &mut taken);
                 lane.lane.finish();
-                mesh.bequeath(vec![lane], 0, 1).unwrap();
+                mesh.hand_over(vec![lane], 0, 1).unwrap();
                 taken
             }
         });
         mesh.bell(1).arm();
-        let mut lanes = if mesh.has_legacy(1) { mesh.fetch_legacy(1) } else { Vec::new() };
+        let mut lanes = if mesh.has_handed_over(1) { mesh.take_handed_over(1) } else { Vec::new() };
         let sleeps = !lanes.iter_mut().any(|incoming| incoming.lane.has_items());
         let (sender, mut taken) = (sending.join().unwrap(), stopping.join().unwrap());
         let woken = sleep_until_readable(&[mesh.bell(1).as_fd()], Duration::ZERO);
         mesh.bell(1).disarm();
-        lanes.extend(mesh.fetch_legacy(1));
+        lanes.extend(mesh.take_handed_over(1));
         let before = taken.len();
         lanes.iter_mut().for_each(|lane| take(lane, &mut taken));
         assert_eq!(taken, [1, 2]);
-        assert!(!sleeps || woken || before == 2, "the heir sleeps on what was sent");
+        assert!(!sleeps || woken || before == 2, "the successor sleeps on what was sent");
         assert_eq!(sender.progress().reader(), 1);
     });
 }
@@ -77,13 +77,13 @@ fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
 #[test]
 fn a_lane_handed_to_one_who_goes_is_given_back_or_without_a_reader() {
     model(|| {
-        let mesh = seats(2);
+        let mesh = members(2);
         let (sender, reader) = lane::<Line>(4, Progress::new(0, 0)).unwrap();
         let leaving = thread::spawn({
             let mesh = Arc::clone(&mesh);
-            move || mesh.close_seat(1)
+            move || mesh.close_reader(1)
         });
-        let back = mesh.bequeath(vec![incoming(reader)], 0, 1);
+        let back = mesh.hand_over(vec![incoming(reader)], 0, 1);
         leaving.join().unwrap();
         let expect = if back.is_err() { 0 } else { GONE };
         assert_eq!(sender.progress().reader(), expect);
@@ -92,23 +92,23 @@ fn a_lane_handed_to_one_who_goes_is_given_back_or_without_a_reader() {
 
 /// Seen: an inbox that was handed to a worker which handed over its own at the same moment was lost with its frames.
 #[test]
-fn lanes_handed_to_one_who_hands_over_at_that_moment_go_on_to_its_heir_or_come_back() {
+fn lanes_handed_to_one_who_hands_over_at_that_moment_go_on_to_its_new_reader_or_come_back() {
     model(|| {
-        let mesh = seats(3);
+        let mesh = members(3);
         let [(first, from_first), (second, from_second)] =
             [0, 1].map(|reader| lane::<Line>(4, Progress::new(reader, 0)).unwrap());
         let stopping = thread::spawn({
             let mesh = Arc::clone(&mesh);
             move || {
-                mesh.bequeath(vec![incoming(from_second)], 1, 2).unwrap();
-                mesh.close_seat(1);
+                mesh.hand_over(vec![incoming(from_second)], 1, 2).unwrap();
+                mesh.close_reader(1);
             }
         });
-        let back = mesh.bequeath(vec![incoming(from_first)], 0, 1);
+        let back = mesh.hand_over(vec![incoming(from_first)], 0, 1);
         stopping.join().unwrap();
         let readers = [&first, &second].map(|sender| sender.progress().reader());
         assert_eq!(readers, if back.is_err() { [0, 2] } else { [2, 2] });
-        assert_eq!(mesh.fetch_legacy(2).len(), 2 - usize::from(back.is_err()));
+        assert_eq!(mesh.take_handed_over(2).len(), 2 - usize::from(back.is_err()));
     });
 }
 
@@ -165,7 +165,7 @@ fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() 
 #[cfg(not(loom))]
 fn a_worker_that_sleeps_between_bursts_gets_all_of_them() {
     const BURSTS: u32 = if cfg!(miri) { 200 } else { 20_000 };
-    let mesh = seats(1);
+    let mesh = members(1);
     let (mut sender, mut reader) = lane(64, Progress::new(0, 0)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
