@@ -144,10 +144,10 @@ impl PortSpec {
     /// Returns whether only one worker can use it.
     pub fn has_one_queue(&self) -> bool {
         let single = match &self.device {
-            DeviceSpec::Packet { .. } | DeviceSpec::Pcap { .. } => true,
+            DeviceSpec::Pcap { .. } => true,
             // One listens at the path. Clients connect as many interfaces.
             DeviceSpec::Memif { config, .. } => config.role == Role::Server,
-            DeviceSpec::Xdp(_) | DeviceSpec::Tap { .. } => false,
+            DeviceSpec::Xdp(_) | DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } => false,
         };
         single || self.files().next().is_some()
     }
@@ -388,10 +388,9 @@ mod tests {
         let tap = |mac| DeviceSpec::Tap { interface: "tap0".into(), mac };
         assert_eq!(device("trace:/tap:tap0"), tap(None));
         assert_eq!(device("tap:tap0,mac=02:00:00:00:0a:01"), tap(Some(MacAddr::new([2, 0, 0, 0, 10, 1]))));
-        assert!(
-            port_spec("packet:eth0").unwrap().has_one_queue()
-                && !port_spec("tap:tap0").unwrap().has_one_queue()
-        );
+        for several in ["packet:eth0", "tap:tap0"] {
+            assert!(!port_spec(several).unwrap().has_one_queue());
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Packet sockets (packet(7)): all frames of an interface, many with one system call, directly from and into the
 //! caller's buffers.
 
+mod fanout;
+
 use super::broker::{self, Refusal, Request};
 use super::errno::last_errno;
 use super::virtio::{HEADER, VirtioHeader};

@@ -3,6 +3,7 @@
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, host_mac, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 /// The program `netmem`, inside the machine between the hosts.
@@ -14,6 +15,8 @@ pub fn netmem(bed: &Testbed) -> Command {
 pub struct Forwarder {
     /// Sockets that it has when it is up: one for each queue of each interface.
     sockets: usize,
+    /// Counts those that it has.
+    count: fn(&Testbed) -> usize,
     /// None after its end has been waited for.
     child: Option<Child>,
 }
@@ -46,13 +49,28 @@ impl Forwarder {
                 }
             }
         }
-        Forwarder::spawn(bed, &mut command, queues)
+        let is_packet = ports.iter().all(|port| port.starts_with("packet:"));
+        Forwarder::spawn_counted(
+            bed,
+            &mut command,
+            queues,
+            if is_packet { packet_sockets } else { xdp_sockets },
+        )
     }
 
     /// Starts it by this command, with this number of queues of each interface, and waits until it has both interfaces.
     pub fn spawn(bed: &Testbed, command: &mut Command, queues: usize) -> Forwarder {
+        Forwarder::spawn_counted(bed, command, queues, xdp_sockets)
+    }
+
+    fn spawn_counted(
+        bed: &Testbed,
+        command: &mut Command,
+        queues: usize,
+        count: fn(&Testbed) -> usize,
+    ) -> Forwarder {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
-        let mut forwarder = Forwarder { sockets: 2 * queues, child: Some(child) };
+        let mut forwarder = Forwarder { sockets: 2 * queues, count, child: Some(child) };
         wait_until("netmem has both interfaces", || forwarder.is_up(bed));
         forwarder
     }
@@ -68,7 +86,7 @@ impl Forwarder {
             let out = self.finish();
             panic!("netmem ended: {} {}", out.status, String::from_utf8_lossy(&out.stderr));
         }
-        bed.has_programs() && bed.sockets() == self.sockets
+        (self.count)(bed) == self.sockets
     }
 
     /// Ends it by a signal and waits for it.
@@ -90,6 +108,17 @@ impl Forwarder {
         let child = self.child.take().expect("it was not waited for");
         child.wait_with_output().expect("wait")
     }
+}
+
+/// The AF_XDP sockets between the hosts, as soon as both interfaces have their program.
+fn xdp_sockets(bed: &Testbed) -> usize {
+    if bed.has_programs() { bed.sockets() } else { 0 }
+}
+
+/// The packet sockets between the hosts.
+fn packet_sockets(bed: &Testbed) -> usize {
+    let list = bed.dut.inside(|| fs::read_to_string("/proc/thread-self/net/packet")).expect("packet sockets");
+    list.lines().count() - 1
 }
 
 impl Drop for Forwarder {

@@ -55,6 +55,19 @@ fn one_worker_receives_all_and_two_forward_what_leaves_by_their_own_queues_in_ge
     flows_both_ways(Wiring::Bridged, &[&["--xdp-mode=generic"], &steer[..]].concat());
 }
 
+/// Seen: each of two workers had a packet port of an interface, and received every packet. No counter showed it.
+#[test]
+fn two_workers_share_the_flows_of_packet_ports_and_each_packet_crosses_once() {
+    for (wiring, options) in
+        [(Wiring::Bridged, &["--idle=sleep"][..]), (Wiring::Routed, &["--path=full", "--steer=hash"])]
+    {
+        let options = [&["--workers=2"], options].concat();
+        let start = |bed: &Testbed| Forwarder::start_on(bed, ["packet:one", "packet:two"], &options);
+        let Some(received) = flows_through(wiring, 1, start, |_| ()) else { return };
+        assert!(received.iter().all(|&received| received > 0), "both workers have work: {received:?}");
+    }
+}
+
 #[test]
 fn the_map_is_changed_under_traffic_between_real_hosts_and_no_flow_loses_its_order() {
     let socket = scratch("map");

@@ -55,7 +55,7 @@ impl PortOpener {
             DeviceSpec::Memif { path, config } => self.memif(path, config, place, pool),
             DeviceSpec::Packet { interface, leaves_control } => {
                 let leaves = leaves_control.unwrap_or(self.config.punt == Punt::Control);
-                self.packet(interface, leaves)
+                self.packet(interface, leaves, place)
             }
             DeviceSpec::Tap { interface, mac } => {
                 let config = TapConfig { multi_queue: self.config.workers > 1, ring };
@@ -103,8 +103,11 @@ impl PortOpener {
     }
 
     /// Opens a packet socket's port on an interface. `leaves` says whether it leaves control traffic to the kernel.
-    fn packet(&mut self, interface: &str, leaves: bool) -> Result<Opened, OpenError> {
+    fn packet(&mut self, interface: &str, leaves: bool, place: PortPlace) -> Result<Opened, OpenError> {
         let mut port = AfPacketPort::open(interface, &AfPacketConfig { ring: self.config.ring as usize })?;
+        if self.config.workers > 1 {
+            port.join(self.fanout.entry((place.port, interface.to_owned())).or_default())?;
+        }
         let end = end_of(port.device().netdev())?;
         let mut copies = KernelCopies::Kept;
         if leaves && self.config.packets_alone {

@@ -30,7 +30,7 @@ pub enum OpenError {
     /// The port has one queue, and each of several workers would open it. Nothing was opened.
     #[error(
         "open {port} for {workers} workers: it has one queue, and each worker would get every packet: use one worker, or a kind of \
-         port with a queue for each (xdp, tap, memif as client)"
+         port with a queue for each (xdp, packet, tap, memif as client)"
     )]
     OneQueue {
         /// The port.

@@ -36,6 +36,11 @@ pub enum AfPacketError {
     /// This process has no permission.
     #[error("packet socket for {0}: not permitted; run as root, or grant CAP_NET_RAW with setcap(8)")]
     NotPermitted(String),
+    /// The ports of the group have another interface.
+    #[error(
+        "interface {0}: the ports of this fanout group have another interface: make a group for each interface"
+    )]
+    OtherGroup(String),
     /// Another error of the kernel.
     #[error("{step} for {interface}: {errno}{}", descriptor_remedy(*.errno))]
     Refused {
@@ -55,23 +60,28 @@ impl AfPacketPort {
     /// Returns [`AfPacketError`] with the step and the remedy.
     #[cold]
     pub fn open(interface: &str, config: &AfPacketConfig) -> Result<AfPacketPort, AfPacketError> {
-        let name = || interface.to_owned();
-        let refused = |step, errno| match errno {
-            Errno::NODEV | Errno::NXIO => AfPacketError::UnknownInterface(name()),
-            Errno::NETDOWN => AfPacketError::InterfaceDown(name()),
-            Errno::AFNOSUPPORT if step == "link address" => AfPacketError::NotEthernet(name()),
-            Errno::PERM | Errno::ACCESS => AfPacketError::NotPermitted(name()),
-            _ => AfPacketError::Refused { interface: name(), step, errno },
-        };
+        let refused = |step, errno| refused(interface, step, errno);
         let netdev = Netdev::open(interface).map_err(|errno| refused("find", errno))?;
         netdev.mac().map_err(|errno| refused("link address", errno))?;
         if !netdev.is_up().map_err(|errno| refused("flags", errno))? {
-            return Err(AfPacketError::InterfaceDown(name()));
+            return Err(AfPacketError::InterfaceDown(interface.to_owned()));
         }
         let socket =
             PacketSocket::open(netdev.index()).map_err(|error| refused(step(error.step), error.errno))?;
         let device = AfPacketLink::new(socket, netdev, BATCH_MAX);
         Ok(CopyingPort::new(format!("packet:{interface}"), device, config.ring))
+    }
+}
+
+/// The error of a step that the kernel refused.
+pub(super) fn refused(interface: &str, step: &'static str, errno: Errno) -> AfPacketError {
+    let name = || interface.to_owned();
+    match errno {
+        Errno::NODEV | Errno::NXIO => AfPacketError::UnknownInterface(name()),
+        Errno::NETDOWN => AfPacketError::InterfaceDown(name()),
+        Errno::AFNOSUPPORT if step == "link address" => AfPacketError::NotEthernet(name()),
+        Errno::PERM | Errno::ACCESS => AfPacketError::NotPermitted(name()),
+        _ => AfPacketError::Refused { interface: name(), step, errno },
     }
 }
 

@@ -10,6 +10,9 @@
 //! has a copy of all other frames, which it may answer or forward as well, unless the port takes them alone
 //! (`AfPacketPort::take_alone`, with feature `xdp`).
 //!
+//! Several ports of one interface can share its packets, one port for each worker ([`FanoutGroup`]). Otherwise each gets
+//! all of them.
+//!
 //! Offloads need not be switched off on the hosts around. The kernel reports for each packet which work its sender has
 //! left to its card (`PACKET_VNET_HDR`). Checksums are completed (`csum_completed`). Packets that stand for many, of up
 //! to 64 KiB, are cut into their segments (`gso_cut`), each in a frame of its own
@@ -35,6 +38,7 @@ mod alone;
 mod backlog;
 mod bind;
 mod control;
+mod fanout;
 mod rx;
 #[cfg(test)]
 mod tests;
@@ -42,9 +46,11 @@ mod tx;
 
 pub use bind::{AfPacketConfig, AfPacketError};
 pub use control::ControlTraffic;
+pub use fanout::FanoutGroup;
 
 use backlog::Backlog;
 use control::Left;
+use fanout::Membership;
 use tx::Refusals;
 
 use super::ENTER;
@@ -78,6 +84,8 @@ pub struct AfPacketLink {
     keeps_offloads: bool,
     /// The frames that do not come out of the port; None if all do.
     left: Option<Left>,
+    /// Its part in a group of ports that share the packets; None if all of them come to this port.
+    fanout: Option<Membership>,
     /// Frames that the kernel refused to send.
     refusals: Refusals,
 }
@@ -92,6 +100,7 @@ impl AfPacketLink {
             uncut: Uncut::new(BATCH_MAX),
             keeps_offloads: false,
             left: None,
+            fanout: None,
             refusals: Refusals::default(),
         }
     }
@@ -117,19 +126,21 @@ impl AfPacketLink {
         if !self.backlog.is_over() {
             return;
         }
-        let left = self.left.as_mut();
+        let (left, fanout) = (self.left.as_mut(), &self.fanout);
         let opened = netdev.in_its_namespace(|| {
             let failed = |error: PacketSocketError| format!("open a packet socket: {}", error.errno);
             let socket = PacketSocket::open(netdev.index()).map_err(failed)?;
-            left.map_or(Ok(()), |left| left.move_to(netdev.index())).map(|()| socket)
+            let joined = fanout.as_ref().map(|fanout| fanout.moved_to(&socket, netdev.index())).transpose();
+            let joined = joined.map_err(|errno| format!("join fanout group: {errno}"))?;
+            left.map_or(Ok(()), |left| left.move_to(netdev.index())).map(|()| (socket, joined))
         });
         match opened {
-            Ok(Ok(socket)) => {
+            Ok(Ok((socket, fanout))) => {
                 counters.rx_dropped.add(self.backlog.give_up());
                 let uncut = std::mem::replace(&mut self.uncut, Uncut::new(0));
                 let (keeps_offloads, left) = (self.keeps_offloads, self.left.take());
                 let new = AfPacketLink::new(socket, netdev, self.burst);
-                *self = AfPacketLink { uncut, keeps_offloads, left, ..new };
+                *self = AfPacketLink { uncut, keeps_offloads, left, fanout, ..new };
             }
             Ok(Err(why)) => self.link.refuse(format!("is there again: {why}")),
             Err(error) => self.link.refuse(format!("is there again: {ENTER}: {error}")),

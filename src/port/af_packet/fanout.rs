@@ -1,0 +1,115 @@
+//! Ports that share the packets of one interface. COLD.
+
+use super::bind::{AfPacketError, refused};
+use super::{AfPacketLink, AfPacketPort};
+use crate::port::Rx;
+use crate::sync::shim::{Mutex, lock};
+use crate::sys::errno::Errno;
+use crate::sys::packet::PacketSocket;
+use std::sync::Arc;
+
+/// Ports of one interface that share its packets (packet(7), `PACKET_FANOUT`).
+///
+/// Each packet goes to one of the ports, and all packets of a flow go to the same port, in both directions. The kernel
+/// decides by a hash of addresses and ports. A port whose buffer is full drops the packets of its flows
+/// ([`rx_ring_full`](crate::port::PortCounters::rx_ring_full)).
+///
+/// ```no_run
+/// use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, FanoutGroup};
+///
+/// let group = FanoutGroup::default();
+/// let mut ports = Vec::new();
+/// for _worker in 0..2 {
+///     let mut port = AfPacketPort::open("eth0", &AfPacketConfig::default())?;
+///     port.join(&group)?;
+///     ports.push(port);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct FanoutGroup {
+    members: Arc<Mutex<Members>>,
+}
+
+/// The sockets of a group, as long as there are any. After the interface is gone, the first socket on the next one makes
+/// a new group of the kernel.
+#[derive(Debug, Default)]
+struct Members {
+    /// The interface's number, and the number of the kernel's group.
+    of: (u32, u16),
+    sockets: usize,
+}
+
+impl FanoutGroup {
+    /// Adds a socket on this interface: to the kernel's group of the other sockets if they are on it, otherwise to a new
+    /// one.
+    fn add(&self, socket: &PacketSocket, interface: u32) -> Result<Membership, Errno> {
+        let mut members = lock(&self.members);
+        let others = members.are_on(interface).then(|| socket.join_fanout(Some(members.of.1)));
+        let (number, sockets) = match others {
+            Some(Ok(number)) => (number, members.sockets + 1),
+            // The others were on an interface of the same number, which is gone.
+            Some(Err(Errno::INVAL)) | None => (socket.join_fanout(None)?, 1),
+            Some(Err(errno)) => return Err(errno),
+        };
+        *members = Members { of: (interface, number), sockets };
+        Ok(Membership { group: self.clone(), of: members.of })
+    }
+}
+
+impl Members {
+    fn are_on(&self, interface: u32) -> bool {
+        self.sockets > 0 && self.of.0 == interface
+    }
+}
+
+/// A socket's part in a group, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Membership {
+    group: FanoutGroup,
+    of: (u32, u16),
+}
+
+impl Membership {
+    /// Adds the new socket of a port that moves to the interface of that number.
+    pub(super) fn moved_to(&self, socket: &PacketSocket, interface: u32) -> Result<Membership, Errno> {
+        let membership = self.group.add(socket, interface)?;
+        socket.discard(socket.statistics()?.come.into());
+        Ok(membership)
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let mut members = lock(&self.group.members);
+        if members.of == self.of {
+            members.sockets -= 1;
+        }
+    }
+}
+
+impl AfPacketPort {
+    /// Shares the interface's packets with the other ports of `group` from now on, also after the interface was removed
+    /// and made again. All ports of a group have the same interface. Packets that wait in this port's buffer are
+    /// discarded, because ports of the group received them too.
+    ///
+    /// # Errors
+    /// Returns [`AfPacketError`] if the ports of the group have another interface, if the group has 256 ports, or if this
+    /// port is in a group already. The port gets all packets then, or those of its group, as before.
+    #[cold]
+    pub fn join(&mut self, group: &FanoutGroup) -> Result<(), AfPacketError> {
+        let AfPacketLink { socket, link, fanout, .. } = self.device_mut();
+        let (interface, name) = (link.netdev().index(), link.netdev().name());
+        let is_elsewhere = |members: &Members| members.sockets > 0 && !members.are_on(interface);
+        if is_elsewhere(&lock(&group.members)) {
+            return Err(AfPacketError::OtherGroup(name.to_owned()));
+        }
+        let joined = group.add(socket, interface);
+        *fanout = Some(joined.map_err(|errno| refused(name, "join fanout group", errno))?);
+        // Asks the kernel how many there are, and counts what it dropped.
+        self.rx_pending();
+        let AfPacketLink { socket, backlog, .. } = self.device_mut();
+        socket.discard(backlog.give_up());
+        Ok(())
+    }
+}
