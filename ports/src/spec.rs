@@ -16,8 +16,8 @@ use std::time::Duration;
 /// The keys of a packet port.
 const PACKET: Keys = Keys {
     kind: "packet",
-    names: &["kernel"],
-    form: "kernel=none or kernel=control, as in packet:eth0,kernel=control",
+    names: &["kernel", "fanout"],
+    form: "kernel=none or kernel=control, fanout=yes or no, as in packet:eth0,kernel=control",
 };
 /// The keys of a tap port.
 const TAP: Keys = Keys {
@@ -77,6 +77,8 @@ pub enum DeviceSpec {
         interface: String,
         /// Whether control traffic is left to the kernel alone; None if the mode decides.
         leaves_control: Option<bool>,
+        /// Whether the ports of this memory on the interface share its packets by flow, also if there is one worker.
+        shares: bool,
     },
     /// The far end of a TAP interface.
     Tap {
@@ -255,15 +257,17 @@ fn interface(kind: &str, name: &str) -> Result<String, String> {
 
 fn packet(text: &str) -> Result<DeviceSpec, String> {
     let (name, rest) = text.split_once(',').unwrap_or((text, ""));
-    let (interface, mut leaves_control) = (interface("packet", name)?, None);
+    let (interface, mut leaves_control, mut shares) = (interface("packet", name)?, None, false);
     for option in PACKET.options(rest)? {
         match option {
             ("kernel", "control") => leaves_control = Some(true),
             ("kernel", "none") => leaves_control = Some(false),
+            ("fanout", "yes") => shares = true,
+            ("fanout", "no") => shares = false,
             other => return Err(PACKET.refuse(other)),
         }
     }
-    Ok(DeviceSpec::Packet { interface, leaves_control })
+    Ok(DeviceSpec::Packet { interface, leaves_control, shares })
 }
 
 fn tap(text: &str) -> Result<DeviceSpec, String> {
@@ -381,10 +385,14 @@ mod tests {
     #[test]
     fn packet_and_tap_ports_are_interfaces() {
         let device = |text| port_spec(text).unwrap().device;
-        let packet = |leaves_control| DeviceSpec::Packet { interface: "eth0".into(), leaves_control };
+        let packet =
+            |leaves_control| DeviceSpec::Packet { interface: "eth0".into(), leaves_control, shares: false };
         assert_eq!(device("packet:eth0"), packet(None));
         assert_eq!(device("packet:eth0,kernel=control"), packet(Some(true)));
         assert_eq!(device("packet:eth0,kernel=none"), packet(Some(false)));
+        let shared = device("packet:eth0,fanout=yes");
+        assert!(matches!(shared, DeviceSpec::Packet { shares: true, leaves_control: None, .. }));
+        assert_eq!(device("packet:eth0,fanout=no"), packet(None));
         let tap = |mac| DeviceSpec::Tap { interface: "tap0".into(), mac };
         assert_eq!(device("trace:/tap:tap0"), tap(None));
         assert_eq!(device("tap:tap0,mac=02:00:00:00:0a:01"), tap(Some(MacAddr::new([2, 0, 0, 0, 10, 1]))));

@@ -4,9 +4,11 @@ use crate::accounting::{assert_wires_add_up, make_neighbours_static};
 use crate::forwarder::{Forwarder, netmem};
 use crate::stream::{Flow, streams};
 use crate::summary::Summary;
-use crate::testbed::{Testbed, Wiring, scratch, wait_until};
+use crate::testbed::{Testbed, Wiring, host_mac, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use crate::wire::{Wire, full_buffers};
+use ::netmem::{Batch, Frame, Memory, MemoryConfig, Pool, PoolConfig};
+use netmem_ports::{OpenConfig, PortOpener, PortPlace, port_spec};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -66,6 +68,40 @@ fn two_workers_share_the_flows_of_packet_ports_and_each_packet_crosses_once() {
         let Some(received) = flows_through(wiring, 1, start, |_| ()) else { return };
         assert!(received.iter().all(|&received| received > 0), "both workers have work: {received:?}");
     }
+}
+
+/// Found by reasoning: in C each thread opens a port by itself, and each port received every packet.
+#[test]
+fn packet_ports_with_fanout_share_the_packets_of_their_interface_though_each_was_opened_for_one_worker() {
+    const PACKETS: usize = 500;
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let memory = Memory::new(&MemoryConfig { bytes: 16 << 20, ..MemoryConfig::default() }).expect("a memory");
+    let mut opener = PortOpener::new(&memory, OpenConfig::default());
+    let mut workers: [_; 2] = std::array::from_fn(|_| {
+        let mut worker = memory.worker().expect("a worker");
+        let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames: 1024, ..PoolConfig::default() });
+        let (pool, spec) = (pool.expect("a pool"), port_spec("packet:one,fanout=yes").expect("a port"));
+        let opened = bed.dut.inside(|| opener.open(&spec, PortPlace::default(), &mut worker, &pool));
+        (opened.expect("the port opens").port, pool, worker, 0)
+    });
+    let (to, count) = (host_mac(2).to_string(), PACKETS.to_string());
+    let mut generator = bed.h1.command(env!("CARGO_BIN_EXE_netmem"));
+    generator.args(["gen", "--port", "packet:eth0", "--flows", "50", "--count", &count]);
+    generator.args(["--dst", "10.77.2.1", "--dst-mac", &to]);
+    assert!(generator.output().expect("netmem").status.success());
+    let mut batch = Batch::new();
+    while workers.iter().map(|(_, _, _, received)| received).sum::<usize>() < PACKETS {
+        for (port, pool, worker, received) in &mut workers {
+            port.refill(worker, pool);
+            port.rx(worker, &mut batch);
+            // Others are of the kernels.
+            let is_sent = |frame: &&Frame| frame.data().get(30..34) == Some(&[10, 77, 2, 1]);
+            *received += batch.iter().filter(is_sent).count();
+            batch.free(worker);
+        }
+    }
+    let received = workers.map(|(mut port, _, _, received)| (received, port.rx_pending()));
+    assert!(received.iter().all(|&(received, pending)| received > 0 && pending == Some(0)), "{received:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
 use crate::spec::lends_its_own;
 use crate::{DeviceSpec, XdpSpec};
 use netmem::limits::PAGE_SIZE;
-use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic};
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic, FanoutGroup};
 use netmem::port::bounce::BouncePort;
 use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{PcapConfig, PcapPort};
@@ -53,9 +53,11 @@ impl PortOpener {
         match device {
             DeviceSpec::Xdp(spec) => self.xdp(spec, place.worker, worker, pool),
             DeviceSpec::Memif { path, config } => self.memif(path, config, place, pool),
-            DeviceSpec::Packet { interface, leaves_control } => {
+            DeviceSpec::Packet { interface, leaves_control, shares } => {
                 let leaves = leaves_control.unwrap_or(self.config.punt == Punt::Control);
-                self.packet(interface, leaves, place)
+                let shared = (*shares || self.config.workers > 1)
+                    .then(|| self.fanout.entry((place.port, interface.clone())).or_default().clone());
+                self.packet(interface, leaves, shared)
             }
             DeviceSpec::Tap { interface, mac } => {
                 let config = TapConfig { multi_queue: self.config.workers > 1, ring };
@@ -102,11 +104,17 @@ impl PortOpener {
         }
     }
 
-    /// Opens a packet socket's port on an interface. `leaves` says whether it leaves control traffic to the kernel.
-    fn packet(&mut self, interface: &str, leaves: bool, place: PortPlace) -> Result<Opened, OpenError> {
+    /// Opens a packet socket's port on an interface. `leaves` says whether it leaves control traffic to the kernel, and
+    /// `shared` the group of ports with which it shares the interface's packets, if it does.
+    fn packet(
+        &mut self,
+        interface: &str,
+        leaves: bool,
+        shared: Option<FanoutGroup>,
+    ) -> Result<Opened, OpenError> {
         let mut port = AfPacketPort::open(interface, &AfPacketConfig { ring: self.config.ring as usize })?;
-        if self.config.workers > 1 {
-            port.join(self.fanout.entry((place.port, interface.to_owned())).or_default())?;
+        if let Some(group) = shared {
+            port.join(&group)?;
         }
         let end = end_of(port.device().netdev())?;
         let mut copies = KernelCopies::Kept;

@@ -124,7 +124,7 @@ pub struct PortOpener {
     config: OpenConfig,
     umem: Option<Arc<Umem>>,
     control: Option<Arc<ControlTraffic>>,
-    /// The groups of `packet` ports of several workers, by the port's number and interface.
+    /// The groups of `packet` ports that share packets, by the port's number and interface.
     fanout: HashMap<(usize, String), FanoutGroup>,
 }
 
