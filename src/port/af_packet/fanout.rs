@@ -40,26 +40,23 @@ struct Members {
     sockets: usize,
 }
 
-impl FanoutGroup {
+impl Members {
+    fn are_on(&self, interface: u32) -> bool {
+        self.sockets > 0 && self.of.0 == interface
+    }
+
     /// Adds a socket on this interface: to the kernel's group of the other sockets if they are on it, otherwise to a new
     /// one.
-    fn add(&self, socket: &PacketSocket, interface: u32) -> Result<Membership, Errno> {
-        let mut members = lock(&self.members);
-        let others = members.are_on(interface).then(|| socket.join_fanout(Some(members.of.1)));
+    fn add(&mut self, socket: &PacketSocket, interface: u32) -> Result<(), Errno> {
+        let others = self.are_on(interface).then(|| socket.join_fanout(Some(self.of.1)));
         let (number, sockets) = match others {
-            Some(Ok(number)) => (number, members.sockets + 1),
+            Some(Ok(number)) => (number, self.sockets + 1),
             // The others were on an interface of the same number, which is gone.
             Some(Err(Errno::INVAL)) | None => (socket.join_fanout(None)?, 1),
             Some(Err(errno)) => return Err(errno),
         };
-        *members = Members { of: (interface, number), sockets };
-        Ok(Membership { group: self.clone(), of: members.of })
-    }
-}
-
-impl Members {
-    fn are_on(&self, interface: u32) -> bool {
-        self.sockets > 0 && self.of.0 == interface
+        *self = Members { of: (interface, number), sockets };
+        Ok(())
     }
 }
 
@@ -73,9 +70,10 @@ pub(super) struct Membership {
 impl Membership {
     /// Adds the new socket of a port that moves to the interface of that number.
     pub(super) fn moved_to(&self, socket: &PacketSocket, interface: u32) -> Result<Membership, Errno> {
-        let membership = self.group.add(socket, interface)?;
-        socket.discard(socket.statistics()?.come.into());
-        Ok(membership)
+        let mut members = lock(&self.group.members);
+        members.add(socket, interface)?;
+        socket.discard(socket.statistics().map_or(0, |statistics| statistics.come.into()));
+        Ok(Membership { group: self.group.clone(), of: members.of })
     }
 }
 
@@ -100,12 +98,13 @@ impl AfPacketPort {
     pub fn join(&mut self, group: &FanoutGroup) -> Result<(), AfPacketError> {
         let AfPacketLink { socket, link, fanout, .. } = self.device_mut();
         let (interface, name) = (link.netdev().index(), link.netdev().name());
-        let is_elsewhere = |members: &Members| members.sockets > 0 && !members.are_on(interface);
-        if is_elsewhere(&lock(&group.members)) {
+        let mut members = lock(&group.members);
+        if members.sockets > 0 && !members.are_on(interface) {
             return Err(AfPacketError::OtherGroup(name.to_owned()));
         }
-        let joined = group.add(socket, interface);
-        *fanout = Some(joined.map_err(|errno| refused(name, "join fanout group", errno))?);
+        members.add(socket, interface).map_err(|errno| refused(name, "join fanout group", errno))?;
+        *fanout = Some(Membership { group: group.clone(), of: members.of });
+        drop(members);
         // Asks the kernel how many there are, and counts what it dropped.
         self.rx_pending();
         let AfPacketLink { socket, backlog, .. } = self.device_mut();
