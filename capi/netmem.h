@@ -37,6 +37,7 @@
  * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a tap or
  * pcap port contain cancellation points: disable cancellation (pthread_setcancelstate) around them. And asynchronous
  * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled during any call.
+ * A call takes at most 32 KiB of the stack of its thread. PTHREAD_STACK_MIN is too small: give such threads 64 KiB.
  *
  * CALL SITES
  * Some calls are macros, defined at the end of this file. Each macro calls the function of the same name with the
@@ -72,7 +73,8 @@ typedef struct {
 
 /* Options of netmem_memory_open and netmem_memory_lend. A field that is 0 selects the default. */
 typedef struct {
-    /* Bytes of pages, rounded up to a multiple of 2 MiB, or of 4 KiB with small_pages. 0: 64 MiB.
+    /* Bytes of pages, rounded up to a multiple of 2 MiB, or of 4 KiB with small_pages. 0: 64 MiB. All of
+     * them are allocated when the memory is opened (Linux 5.14; before, at the first use of each page).
      * netmem_memory_lend ignores this field. */
     uint64_t bytes;
     /* Maximum number of workers, 1 to 64. 0: 4. */
@@ -420,7 +422,8 @@ int netmem_misuses(netmem_count *counts, size_t room);
 
 /* Opens a memory and writes its handle to `memory`. `config` may be NULL, which selects the defaults.
  * A memory takes a multiple of 2 GiB of the addresses of the process, however small it is. While the call runs,
- * there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS).
+ * there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS), and the first pool takes
+ * 8 GiB more (netmem_pool_open).
  * Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space, or
  * -ENFILE if the process has 1023 memories. It has fewer if they are larger than 2 GiB. */
 int netmem_memory_open(const netmem_memory_config *config,
@@ -482,8 +485,10 @@ int netmem_worker_held(netmem_worker worker);
 
 /* Opens a pool of frames. The calling worker becomes the owner of the pool: allocating from the pool and
  * freeing to it costs the owner least. `config` may be NULL, which selects the defaults.
- * Returns 0, -EINVAL if the options are not usable, -ENOMEM if there is no memory for the tables of the pool,
- * or -ENFILE if the process has 4096 pools. */
+ * The first pool takes 8 GiB of the addresses of the process, for a table that all pools share and that takes almost
+ * no memory. So a limit of the address space (RLIMIT_AS) must leave 8 GiB beside the memories.
+ * Returns 0, -EINVAL if the options are not usable, -ENOMEM if there is no memory or no address space for the tables
+ * of the pool, or -ENFILE if the process has 4096 pools. */
 int netmem_pool_open(netmem_worker worker,
                      const netmem_pool_config *config,
                      netmem_pool *pool);
@@ -1086,8 +1091,9 @@ int netmem_ready_counts(netmem_ready ready, netmem_count *counts, size_t room);
 /* Converts up to `n` frames to shared frames, from the front of the array. Writes their handles to `shared`,
  * which must be another array. The handles of the frames become invalid. Each shared frame has one claim;
  * netmem_shared_clone makes more.
- * Returns the number converted. Stops at the first invalid handle, or if there is no memory for a handle:
- * the frames from there on are unchanged. If the first handle is invalid, returns its negative errno. */
+ * Returns the number converted. Stops at the first invalid handle, or if there is no memory for a handle
+ * (netmem_last_errno is ENOMEM): the frames from there on are unchanged. If the first handle is invalid, returns
+ * its negative errno. */
 int netmem_share_at(netmem_worker worker,
                     const netmem_frame *frames,
                     netmem_shared *shared,
@@ -1365,7 +1371,7 @@ int netmem_port_take_unsendable_raw(netmem_worker worker,
 /* Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
  * `packets`.
  * Returns the number received. If there is no memory for a head, the frame waits for the next
- * netmem_port_rx_packets or netmem_port_rx. */
+ * netmem_port_rx_packets or netmem_port_rx, and netmem_last_errno is ENOMEM. */
 int netmem_port_rx_packets_at(netmem_worker worker,
                               netmem_port port,
                               netmem_heads heads,
@@ -1412,7 +1418,8 @@ int netmem_lane_send_packets_at(netmem_worker worker,
 
 /* Receives up to `n` packets from a lane, oldest first. Only the lane's receiver may call it.
  * Returns the number received, or -EPIPE if the sender has closed its end and neither packets nor frames wait in
- * the lane. The result is less than the number of waiting packets only if there is no memory for their handles.
+ * the lane. The result is less than the number of waiting packets only if there is no memory for their handles:
+ * netmem_last_errno is ENOMEM then.
  * A packet keeps its head. netmem_packet_free gives the head back to the heads that it was taken from, and
  * the frames to their pools. */
 int netmem_lane_receive_packets_at(netmem_worker worker,

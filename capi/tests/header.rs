@@ -45,6 +45,7 @@ const HEAD: &str = "\
  * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a tap or
  * pcap port contain cancellation points: disable cancellation (pthread_setcancelstate) around them. And asynchronous
  * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled during any call.
+ * A call takes at most 32 KiB of the stack of its thread. PTHREAD_STACK_MIN is too small: give such threads 64 KiB.
  *
  * CALL SITES
  * Some calls are macros, defined at the end of this file. Each macro calls the function of the same name with the

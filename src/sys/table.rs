@@ -44,7 +44,7 @@ impl ChunkTable {
 /// Why the table that maps each chunk to its pool could not be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "mapping the table of chunks failed ({0}): raise the limit on address space or on locked memory (ulimit -v, -l)"
+    "the first pool takes 8 GiB of addresses for the table of chunks, and mapping them failed ({0}): raise the limit on address space or on locked memory (ulimit -v, -l)"
 )]
 pub struct TableError(pub Errno);
 

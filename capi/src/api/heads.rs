@@ -51,10 +51,27 @@ unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, 
     if let Some(name) = unsafe { string("name", config.name) }? {
         to.cache.name = name.to_owned();
     }
-    let quarter = |asked: u32, size: usize| if asked > 0 { asked as usize } else { size.div_ceil(4) };
-    to.size = if config.size > 0 { config.size as usize } else { to.size };
-    (to.refill, to.free) = (quarter(config.refill, to.size), quarter(config.flush, to.size));
+    to.size = number("size", config.size, SIZE_MAX, to.size)?;
+    to.refill = number("refill", config.refill, to.size, to.size.div_ceil(4))?;
+    to.free = number("flush", config.flush, to.size, to.size.div_ceil(4))?;
     Ok(to)
+}
+
+/// Maximum number of free heads that each worker keeps, as netmem.h states it.
+const SIZE_MAX: usize = 4096;
+
+/// Returns the number that a field selects.
+///
+/// # Errors
+/// It is more than `most`. The text names the field, which has another name in the library.
+fn number(field: &str, asked: u32, most: usize, default: usize) -> Result<usize, Failure> {
+    match asked as usize {
+        0 => Ok(default),
+        asked if asked <= most => Ok(asked),
+        _ => Err(Failure::invalid(format!(
+            "netmem_heads_config.{field} is {asked}: give 1 to {most}, or 0 for {default}"
+        ))),
+    }
 }
 
 /// Closes heads.

@@ -7,6 +7,7 @@ use crate::failure::{Failure, several};
 use crate::lanes::LANES;
 use crate::registry::{CACHES, HEADS, READY};
 use crate::{registry, slots, workers};
+use netmem::limits::CHUNK_SIZE;
 use netmem::page::{BackingPreference, Lent, MemoryError, RegionError};
 use netmem::{Memory, MemoryConfig};
 use std::ffi::{c_int, c_void};
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Opens a memory and writes its handle to `memory`. `config` may be NULL, which selects the defaults.
 /// A memory takes a multiple of 2 GiB of the addresses of the process, however small it is. While the call runs,
-/// there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS).
+/// there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS), and the first pool takes
+/// 8 GiB more (netmem_pool_open).
 /// Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space, or
 /// -ENFILE if the process has 1023 memories. It has fewer if they are larger than 2 GiB.
 ///
@@ -65,6 +67,11 @@ pub unsafe extern "C" fn netmem_memory_lend(
         let (memory, config) = unsafe { (place("memory", memory)?, config.as_ref()) };
         // SAFETY: as above.
         unsafe { given("base", base) }?;
+        // The library's own text has a remedy that C does not have.
+        if bytes / CHUNK_SIZE >= slots::NUMBERS {
+            let text = format!("{bytes} bytes cannot be lent: lend less than 2 TiB");
+            return Err(Failure::invalid(text));
+        }
         // SAFETY: the promise of C: netmem.h states what the bytes must be, and that the caller gets them
         // back when `netmem_memory_close` returns 0.
         let lent = unsafe { Lent::adopt(base.cast(), bytes, ()) };

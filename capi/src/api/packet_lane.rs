@@ -5,6 +5,8 @@ use super::lane::{end, no_receiver, no_sender};
 use super::packet::traced_pool;
 use super::types::{netmem_lane, netmem_packet, netmem_worker};
 use super::worker::out;
+use crate::errno::ENOMEM;
+use crate::failure::short;
 use crate::lane_packets::{Mark, Marks};
 use crate::lanes::End;
 use crate::misuse::{Kind, PACKET, refused};
@@ -92,7 +94,8 @@ fn take(
 
 /// Receives up to `n` packets from a lane, oldest first. Only the lane's receiver may call it.
 /// Returns the number received, or -EPIPE if the sender has closed its end and neither packets nor frames wait in
-/// the lane. The result is less than the number of waiting packets only if there is no memory for their handles.
+/// the lane. The result is less than the number of waiting packets only if there is no memory for their handles:
+/// netmem_last_errno is ENOMEM then.
 /// A packet keeps its head. netmem_packet_free gives the head back to the heads that it was taken from, and
 /// the frames to their pools.
 ///
@@ -121,6 +124,10 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
     for burst in places.chunks_mut(BATCH_MAX) {
         is_short = !uses.reserve(burst.len());
         if is_short {
+            short(
+                ENOMEM,
+                format_args!("{CALL}: there is no memory for handles: the packets wait in the lane"),
+            );
             break;
         }
         let came = receiving.packets.receive(worker, burst.len(), packets);

@@ -7,6 +7,8 @@ use super::port::find_port;
 use super::types::{netmem_heads, netmem_packet, netmem_port, netmem_worker};
 use super::unsendable::part_all;
 use super::worker::out;
+use crate::errno::ENOMEM;
+use crate::failure::short;
 use crate::misuse::{Kind, PACKET, refused};
 use crate::packets;
 use crate::registry::HEADS;
@@ -20,7 +22,7 @@ use std::ffi::{c_char, c_int};
 /// Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
 /// `packets`.
 /// Returns the number received. If there is no memory for a head, the frame waits for the next
-/// netmem_port_rx_packets or netmem_port_rx.
+/// netmem_port_rx_packets or netmem_port_rx, and netmem_last_errno is ENOMEM.
 ///
 /// # Safety
 /// See the module.
@@ -62,6 +64,8 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
         let came = give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
         got += came;
         if came < asked {
+            let text = "the memory has no more for heads: the received frames wait in the port";
+            short(ENOMEM, format_args!("{CALL}: {text}"));
             break;
         }
     }

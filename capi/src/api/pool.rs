@@ -17,8 +17,10 @@ use std::time::Duration;
 
 /// Opens a pool of frames. The calling worker becomes the owner of the pool: allocating from the pool and
 /// freeing to it costs the owner least. `config` may be NULL, which selects the defaults.
-/// Returns 0, -EINVAL if the options are not usable, -ENOMEM if there is no memory for the tables of the pool,
-/// or -ENFILE if the process has 4096 pools.
+/// The first pool takes 8 GiB of the addresses of the process, for a table that all pools share and that takes almost
+/// no memory. So a limit of the address space (RLIMIT_AS) must leave 8 GiB beside the memories.
+/// Returns 0, -EINVAL if the options are not usable, -ENOMEM if there is no memory or no address space for the tables
+/// of the pool, or -ENFILE if the process has 4096 pools.
 ///
 /// # Safety
 /// See the module.

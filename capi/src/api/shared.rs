@@ -7,7 +7,7 @@ use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_shared, netmem_worker};
 use super::worker::out;
 use crate::errno::{EBUSY, ENOMEM};
-use crate::failure::{Failure, first_of};
+use crate::failure::{Failure, first_of, short};
 use crate::misuse::{FRAME, Kind, SHARED, refused};
 use crate::objects::{self, What};
 use crate::packets;
@@ -30,8 +30,9 @@ fn note_moved(from: u64, to: u64, site: Site) {
 /// Converts up to `n` frames to shared frames, from the front of the array. Writes their handles to `shared`,
 /// which must be another array. The handles of the frames become invalid. Each shared frame has one claim;
 /// netmem_shared_clone makes more.
-/// Returns the number converted. Stops at the first invalid handle, or if there is no memory for a handle:
-/// the frames from there on are unchanged. If the first handle is invalid, returns its negative errno.
+/// Returns the number converted. Stops at the first invalid handle, or if there is no memory for a handle
+/// (netmem_last_errno is ENOMEM): the frames from there on are unchanged. If the first handle is invalid, returns
+/// its negative errno.
 ///
 /// # Safety
 /// See the module.
@@ -54,6 +55,7 @@ pub unsafe extern "C" fn netmem_share_at(
     };
     for (at, (frame, place)) in frames.iter().zip(places).enumerate() {
         if !uses.reserve(1) {
+            short(ENOMEM, format_args!("{CALL}: there is no memory for handles"));
             return at as c_int;
         }
         let Some(taken) = tag.ending(End::Moved).take(frame.word) else {

@@ -124,7 +124,8 @@ pub struct netmem_raw {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_memory_config {
-    /// Bytes of pages, rounded up to a multiple of 2 MiB, or of 4 KiB with small_pages. 0: 64 MiB.
+    /// Bytes of pages, rounded up to a multiple of 2 MiB, or of 4 KiB with small_pages. 0: 64 MiB. All of
+    /// them are allocated when the memory is opened (Linux 5.14; before, at the first use of each page).
     /// netmem_memory_lend ignores this field.
     pub bytes: u64,
     /// Maximum number of workers, 1 to 64. 0: 4.

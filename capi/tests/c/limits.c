@@ -1,5 +1,6 @@
-/* What the calls say at their limits: usage: limits NAME, of the list at the end. */
+/* What the calls say at their limits: usage: limits NAME [CAPTURE], of the list at the end. */
 #include "packets.h"
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -299,11 +300,108 @@ static void lost_detached(void)
     CHECK(netmem_pool_open(worker, NULL, &pool) == 0);
 }
 
+/* A capture of three packets. */
+static const char *capture;
+
+/* Packets that wait in a port because the memory has no page for a head. */
+static void no_head_for_received(void)
+{
+    static netmem_page pages[5000];
+    netmem_packet packets[4];
+    netmem_port port;
+    char text[512];
+    snprintf(text, sizeof text, "pcap:in=%s", capture);
+    CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_refill(worker, port, pool) > 0);
+    int n = netmem_page_alloc(worker, 0, pages, 5000);
+    CHECK(n > 0 && n < 5000 && netmem_page_alloc(worker, 11, pages + n, 1) == -EINVAL);
+    CHECK(netmem_port_kick(worker, port) == 0);
+    CHECK(netmem_port_rx_packets(worker, port, heads, packets, 4) == 0);
+    CHECK(netmem_last_errno() == ENOMEM && text_has("netmem_port_rx_packets: the memory has no more for heads"));
+    CHECK(netmem_page_free(worker, pages, (uint32_t)n) == 0 && netmem_page_alloc(worker, 11, pages, 1) == -EINVAL);
+    CHECK(netmem_port_rx_packets(worker, port, heads, packets, 4) == 3 && netmem_last_errno() == EINVAL);
+    CHECK(netmem_packet_free(worker, packets, 3) == 0 && netmem_port_close(worker, port) == 0);
+}
+
+/* Calls that give out fewer handles because there is no address space for the table of handles. */
+static void no_memory_for_handles(void)
+{
+    static netmem_shared claims[1u << 20];
+    netmem_worker second;
+    netmem_lane lane;
+    netmem_packet packet = a_packet("waits"), got;
+    netmem_frame frame = one(), other = one();
+    netmem_shared shared;
+    int said = 0;
+    uint32_t n = 0;
+    CHECK(netmem_worker_open(memory, &second) == 0 && netmem_lane_open(worker, 64, &lane) == 0 && netmem_lane_join(second, lane) == 0);
+    CHECK(netmem_lane_send_packets(worker, lane, &packet, 1) == 1 && netmem_share(worker, &frame, claims, 1) == 1);
+    leave(4096);
+    while ((said = netmem_shared_clone(worker, claims[0], &claims[n + 1])) == 0)
+        CHECK(++n < (1u << 20) - 1);
+    CHECK(said == -ENOMEM && netmem_page_alloc(worker, 11, NULL, 0) == -EINVAL);
+    CHECK(netmem_share(worker, &other, &shared, 1) == 0 && netmem_last_errno() == ENOMEM && text_has("netmem_share: there is no memory for handles"));
+    CHECK(netmem_page_alloc(worker, 11, NULL, 0) == -EINVAL);
+    CHECK(netmem_lane_receive_packets(second, lane, &got, 1) == 0 && netmem_last_errno() == ENOMEM);
+    CHECK(text_has("netmem_lane_receive_packets: there is no memory for handles"));
+    leave(0);
+    CHECK(netmem_lane_receive_packets(second, lane, &got, 1) == 1 && netmem_packet_free(second, &got, 1) == 0);
+    CHECK(netmem_shared_free(worker, claims, n + 1) == 0 && netmem_free(worker, &other, 1) == 0);
+    CHECK(netmem_lane_close(worker, lane) == 0 && netmem_lane_close(second, lane) == 0 && netmem_worker_close(second) == 0);
+}
+
+/* The first pool of the process takes 8 GiB of addresses, beside those of the memory. */
+static void table_of_a_first_pool(void)
+{
+    netmem_memory_config config;
+    memset(&config, 0, sizeof config);
+    config.bytes = 2u << 20;
+    leave(6ull << 30);
+    CHECK(netmem_memory_open(&config, &memory) == 0 && netmem_worker_open(memory, &worker) == 0);
+    CHECK(netmem_pool_open(worker, NULL, &pool) == -ENOMEM && text_has("the first pool takes 8 GiB of addresses") && text_has("ulimit -v"));
+    leave(0);
+    CHECK(netmem_pool_open(worker, NULL, &pool) == 0);
+}
+
+/* Calls of a thread with the stack that netmem.h asks for: those that take most of it. */
+static void *on_a_small_stack(void *unused)
+{
+    netmem_worker own;
+    netmem_lane lane;
+    netmem_port port;
+    netmem_frame frames[64];
+    CHECK(netmem_worker_open(memory, &own) == 0 && netmem_lane_open(own, 64, &lane) == 0 && netmem_lane_join(own, lane) == 0);
+    CHECK(netmem_alloc(own, pool, frames, 64) == 64 && netmem_free(own, frames, 64) == 0 && netmem_free(own, frames, 64) == -ESTALE);
+    CHECK(netmem_trace(1) == 0 && netmem_free(own, frames, 64) == -ESTALE && netmem_trace(0) == 0);
+    CHECK(netmem_port_open(own, pool, "xdp:nosuch0", NULL, &port) == -ENOENT && netmem_port_open(own, pool, "%s", NULL, &port) == -EINVAL);
+    CHECK(netmem_port_open(own, pool, "memif:@netmem-limits", NULL, &port) == 0 && netmem_port_kick(own, port) == 0);
+    CHECK(netmem_port_close(own, port) == 0 && netmem_port_open(own, pool, "pcap:out=/dev/null", NULL, &port) == 0);
+    CHECK(netmem_port_close(own, port) == 0 && netmem_lane_close(own, lane) == 0 && netmem_worker_close(own) == 0);
+    return unused;
+}
+
+static void small_stack(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 64u << 10) == 0);
+    CHECK(pthread_create(&thread, &attributes, on_a_small_stack, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(misuses("freed_twice") == 128 && pthread_attr_destroy(&attributes) == 0);
+}
+
+static void open_nothing(void)
+{
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
                {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
-               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}};
-    CHECK(argc == 2 && netmem_last_errno() == 0 && netmem_set_policy(NETMEM_COUNT) == 0);
+               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached},
+               {"no head", no_head_for_received}, {"handles", no_memory_for_handles}, {"stack", small_stack}};
+    static const struct test_case FIRST[] = {{"first pool", table_of_a_first_pool}};
+    CHECK(argc >= 2 && netmem_last_errno() == 0 && netmem_set_policy(NETMEM_COUNT) == 0);
+    capture = argc > 2 ? argv[2] : NULL;
+    if (strcmp(argv[1], FIRST[0].name) == 0)
+        return run_case(FIRST, 1, argv[1], open_nothing, close_all);
     return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_heads, close_heads);
 }

@@ -1,4 +1,4 @@
-/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring */
+/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring|heads|"too much" */
 #include "first.h"
 #include <unistd.h>
 
@@ -147,9 +147,36 @@ static void ring(void)
     CHECK(netmem_port_close(worker, port) == 0);
 }
 
+static void heads_config(void)
+{
+    netmem_heads_config config;
+    netmem_heads heads;
+    memset(&config, 0, sizeof config);
+    config.size = 4097;
+    CHECK(netmem_heads_open(worker, &config, &heads) == -EINVAL && says("netmem_heads_config.size is 4097: give 1 to 4096, or 0 for 128"));
+    config.size = 4;
+    config.refill = 5;
+    CHECK(netmem_heads_open(worker, &config, &heads) == -EINVAL && says("netmem_heads_config.refill is 5: give 1 to 4, or 0 for 1"));
+    config.refill = 0;
+    config.flush = UINT32_MAX;
+    CHECK(netmem_heads_open(worker, &config, &heads) == -EINVAL && says("netmem_heads_config.flush is 4294967295: give 1 to 4, or 0 for 1"));
+    config.flush = 4;
+    CHECK(netmem_heads_open(worker, &config, &heads) == 0 && netmem_heads_close(heads) == 0);
+}
+
+/* More bytes than there are addresses: the text has no remedy that C does not have. */
+static void lend_too_much(void)
+{
+    static char bytes[4096];
+    netmem_memory lent;
+    CHECK(netmem_memory_lend(bytes, SIZE_MAX, NULL, &lent) == -EINVAL && says("lend"));
+    CHECK(!strstr(netmem_last_error(), "drop") && !strstr(netmem_last_error(), "segments"));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case ALL[] = {{"lane", lane}, {"port", port}, {"lend", lend}, {"burst", burst}, {"workers", workers}, {"ring", ring}};
+    static const struct test_case ALL[] = {{"lane", lane}, {"port", port}, {"lend", lend}, {"burst", burst}, {"workers", workers}, {"ring", ring},
+                                           {"heads", heads_config}, {"too much", lend_too_much}};
     CHECK(argc == 2 && netmem_set_policy(NETMEM_COUNT) == 0);
     return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_all, close_all);
 }

@@ -1,6 +1,6 @@
 //! What the calls say and leave behind at their limits. Each case was met in a review of the library.
 
-use super::run;
+use super::{capture, run};
 
 fn holds(what: &str) {
     assert_eq!(run("tests/c/limits.c", &[what]), format!("{what}: as it should be\n"));
@@ -70,4 +70,31 @@ fn caches_with_no_merge_have_counters_of_their_own() {
 #[test]
 fn what_was_detached_and_lost_can_be_reclaimed() {
     holds("detached");
+}
+
+/// Seen: netmem_port_rx_packets returned 0 for ever with errno 0 and no line, while frames waited in the port.
+#[test]
+fn received_packets_for_which_there_is_no_head_are_reported_as_no_memory() {
+    let file = capture::write("no-head.pcap", 3);
+    let file = file.to_str().expect("a path in UTF-8");
+    assert_eq!(run("tests/c/limits.c", &["no head", file]), "no head: as it should be\n");
+}
+
+/// Seen: netmem_share and netmem_lane_receive_packets returned 0 with the errno of an earlier call.
+#[test]
+fn calls_without_memory_for_handles_say_so() {
+    holds("handles");
+}
+
+/// Seen: netmem_memory_open was content with `ulimit -v 4000000`, and "mapping the table of chunks failed" in
+/// netmem_pool_open, where the header said that 2 GiB more than the memory suffice.
+#[test]
+fn a_first_pool_without_address_space_names_the_8_gib_that_it_takes() {
+    holds("first pool");
+}
+
+/// Seen: a thread with PTHREAD_STACK_MIN ended with SIGSEGV at its first misuse, and nothing said how much stack a call takes.
+#[test]
+fn a_thread_with_a_stack_of_64_kib_makes_every_call() {
+    holds("stack");
 }

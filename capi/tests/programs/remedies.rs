@@ -41,3 +41,15 @@ fn opening_one_worker_too_many_is_reported_with_netmem_worker_close() {
 fn a_ring_of_1000_places_is_refused() {
     holds("ring");
 }
+
+/// Seen: "ready_size 4097" and "ready_free 4294967295", which are no fields of netmem_heads_config.
+#[test]
+fn an_option_of_heads_that_is_refused_is_named_as_the_field_of_the_configuration() {
+    holds("heads");
+}
+
+/// Seen: "no 8589934592 free segments of 2 GiB are left for another region: drop a memory first".
+#[test]
+fn a_lent_range_that_is_longer_than_the_addresses_is_refused_with_a_remedy_that_c_has() {
+    holds("too much");
+}
