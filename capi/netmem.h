@@ -1309,7 +1309,7 @@ int netmem_port_mtu(netmem_worker worker,
                     netmem_port port);
 
 /* Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
- * counters to `counts`. There are 25 in this version: room for 64 is enough until 1.0.
+ * counters to `counts`. There are 26 in this version: room for 64 is enough until 1.0.
  * Frames received:
  *   rx, rx_bytes   received, and their bytes
  *   filled         empty frames posted for reception
@@ -1326,6 +1326,8 @@ int netmem_port_mtu(netmem_worker worker,
  *   tx, tx_bytes   taken for transmission, and their bytes
  *   completed      sent or given up, and claimed by netmem_port_complete
  *   tx_lost        of the completed frames: not sent, such as those of a capture on a full disk
+ *   tx_left_unread of the completed frames: a memif peer had not acknowledged them when it went (or was closed). It may
+ *                  have read the last of them
  *   tx_stranded    taken and never completed: the device had them when its interface went
  *   tx_invalid     frames that the port can never carry, one for each offer, and taken frames that the device refused
  *   tx_too_long    as tx_invalid, for frames that lie in more pieces than the device takes

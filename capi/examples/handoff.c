@@ -92,9 +92,9 @@ static long sum(netmem_worker worker, netmem_port port, const char *const *names
 /* Waits until the device has sent all frames and a memif peer has read its copies, and prints what became of them. */
 static void report(struct output *to)
 {
-    /* Of the completed frames, those that were not written, as on a full disk, or that the device refused. The second counter has no
-     * other frames here, because the port was not offered those that it can never carry. */
-    static const char *const LOST[] = {"tx_lost", "tx_invalid", NULL};
+    /* Of the completed frames, those that were not written, as on a full disk, that the device refused, or that a memif peer had not read
+     * when it went. The second counter has no other frames here, because the port was not offered those that it can never carry. */
+    static const char *const LOST[] = {"tx_lost", "tx_invalid", "tx_left_unread", NULL};
     while ((to->completed < to->taken || netmem_port_tx_unread(to->worker, to->port) > 0) && end_round(to, 0))
         ;
     int unread = netmem_port_tx_unread(to->worker, to->port);

@@ -71,6 +71,9 @@ pub struct PortCounters {
     /// Frames transmitted that the device lost afterwards: they were kept for writing or sending, and that failed, or
     /// the port was closed before.
     pub tx_lost: Count,
+    /// Frames transmitted that a peer behind the device had not acknowledged when its connection ended
+    /// ([`Tx::tx_unread`](super::Tx::tx_unread), and lent frames). It may have read the last of them.
+    pub tx_left_unread: Count,
     /// Frames transmitted that never come back. The device had them when its interface was removed, and nothing proves
     /// that it has finished with them. They stay posted for good.
     pub tx_stranded: Count,
@@ -142,7 +145,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 25] {
+    fn all(&self) -> [(&'static str, &Count); 26] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -166,6 +169,7 @@ impl PortCounters {
             ("tx_invalid", &self.tx_invalid),
             ("tx_too_long", &self.tx_too_long),
             ("tx_lost", &self.tx_lost),
+            ("tx_left_unread", &self.tx_left_unread),
             ("tx_stranded", &self.tx_stranded),
             ("kicks", &self.kicks),
             ("copied", &self.copied),

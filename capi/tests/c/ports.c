@@ -1,4 +1,4 @@
-/* A port's calls, over a capture: usage: ports IN OUT [raw] */
+/* A port's calls, over a capture: usage: ports IN OUT [raw], or ports peer */
 #include "first.h"
 #include <unistd.h>
 
@@ -45,6 +45,30 @@ static int raw_burst(netmem_port port, unsigned long *sent)
     return n;
 }
 
+/* A peer goes that has not read all packets. */
+static void a_peer_that_goes(void)
+{
+    char text[64];
+    netmem_port server, client;
+    netmem_frame frames[3];
+    snprintf(text, sizeof text, "memif:@netmem-ports-%d,role=server", (int)getpid());
+    CHECK(netmem_port_open(worker, pool, text, NULL, &server) == 0);
+    *strchr(text, ',') = 0;
+    CHECK(netmem_port_open(worker, pool, text, NULL, &client) == 0);
+    while (netmem_port_state(worker, server) < 0 || netmem_port_state(worker, client) < 0)
+        CHECK(netmem_port_kick(worker, server) == 0 && netmem_port_kick(worker, client) == 0 && usleep(1000) == 0);
+    CHECK(netmem_alloc(worker, pool, frames, 3) == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(netmem_put(worker, frames[i], 60) != NULL);
+    CHECK(netmem_port_tx(worker, client, frames, 3) == 3 && netmem_port_complete(worker, client) == 3);
+    CHECK(netmem_port_tx_unread(worker, client) == 3 && counted(client, "tx_left_unread") == 0);
+    CHECK(netmem_port_close(worker, server) == 0);
+    while (netmem_port_state(worker, client) == 0)
+        CHECK(netmem_port_kick(worker, client) == 0);
+    CHECK(counted(client, "tx_left_unread") == 3 && counted(client, "completed") == 3 && netmem_port_tx_unread(worker, client) == 0);
+    CHECK(netmem_port_close(worker, client) == 0);
+}
+
 int main(int argc, char **argv)
 {
     char text[4096];
@@ -53,9 +77,16 @@ int main(int argc, char **argv)
     netmem_frame frames[4];
     netmem_raw raw[4];
     unsigned long received = 0, sent = 0;
-    CHECK(argc == 3 || argc == 4);
+    CHECK(argc >= 2 && argc <= 4);
     const int is_raw = argc == 4;
     open_all();
+    if (argc == 2) {
+        a_peer_that_goes();
+        check_home();
+        close_all();
+        printf("as it should be\n");
+        return 0;
+    }
     refused();
     snprintf(text, sizeof text, "pcap:in=%s,out=%s,mac=02:00:00:00:00:aa", argv[1], argv[2]);
     CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_state(worker, port) == 0);

@@ -172,6 +172,12 @@ fn a_full_port_gives_back_the_words_that_it_has_no_room_for() {
     assert_eq!(run("tests/c/full.c", &[]), "16 of 200 taken\n");
 }
 
+/// Seen: 100 packets that a peer had not read when it was killed counted as completed, and as nothing else.
+#[test]
+fn packets_that_a_memif_peer_left_unread_are_counted_from_c() {
+    assert_eq!(run("tests/c/ports.c", &["peer"]), "as it should be\n");
+}
+
 #[test]
 fn a_capture_passes_a_port_from_c_whole_with_handles_and_raw() {
     let input = capture::write("ports.pcap", 500);

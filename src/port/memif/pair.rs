@@ -88,6 +88,19 @@ impl Pair {
         Pair { filled: queue(), sent: queue(), rings: None }
     }
 
+    /// Number of sent packets that the peer has not acknowledged; 0 without a peer, or if its index is invalid.
+    #[cold]
+    pub(super) fn unacknowledged(&mut self) -> usize {
+        match self.rings.as_mut().map(|rings| &mut rings.tx) {
+            Some(End::Copied(ring)) => ring.unread_by_peer() as usize,
+            Some(End::Lent(ring)) => {
+                let sent = self.sent.len();
+                ring.returned().map_or(0, |returned| sent.saturating_sub(returned as usize))
+            }
+            None => 0,
+        }
+    }
+
     /// Starts with a peer. If frames are lent, the frames that are posted for reception are lent to it. Moves to `surplus`,
     /// for the caller to free, those for which its ring has no slots, and the frames that were sent to the last peer and
     /// not claimed yet. Returns the number of the latter.

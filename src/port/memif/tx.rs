@@ -175,6 +175,10 @@ impl Tx for MemifPort {
     /// Lent frames are completed when they are read.
     #[cold]
     fn tx_unread(&mut self) -> usize {
+        // A peer that is gone reads nothing more: those are in `tx_left_unread`.
+        if self.active == 0 {
+            return 0;
+        }
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
         let unread = |rings: &mut Rings| match &mut rings.tx {
             End::Copied(ring) => ring.unread_by_peer() as usize,

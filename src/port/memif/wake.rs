@@ -176,6 +176,11 @@ impl MemifPort {
         if fault.is_descriptor() {
             self.counters.bad_descriptor.add(1);
         }
+        // Once for each connection: it is active until here.
+        if self.active > 0 {
+            let unread = self.pairs.iter_mut().map(|pair| pair.unacknowledged() as u64).sum();
+            self.counters.tx_left_unread.add(unread);
+        }
         self.conversation.disconnect(fault);
         self.active = 0;
         self.peer = None;

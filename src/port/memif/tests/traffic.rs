@@ -91,6 +91,41 @@ fn unread_packets_are_reported_until_the_peer_has_read_them() {
     }
 }
 
+/// Seen: 100 packets lay in the ring of a peer that was killed. They counted as completed, and nothing said that they
+/// were lost.
+#[test]
+fn packets_that_a_peer_has_not_read_when_it_goes_are_counted() {
+    let unread = |side: &Side| {
+        let counters = side.port.counters();
+        [counters.tx.get(), counters.completed.get(), counters.tx_left_unread.get()]
+    };
+    let three = [vec![1; 60], vec![2; 60], vec![3; 60]];
+    for shared in [true, false] {
+        for (mut from, mut to) in [connected(shared), connected(shared)].into_iter().zip([true, false]).map(
+            |((server, client), from_client)| if from_client { (client, server) } else { (server, client) },
+        ) {
+            // Read ones are not counted.
+            assert_eq!(from.send(&three), 3);
+            assert_eq!(to.receive().len(), 3);
+            to.idle();
+            assert_eq!((from.complete(), unread(&from)), (3, [3, 3, 0]), "shared: {shared}");
+            assert_eq!(from.send(&three), 3);
+            to.close();
+            for _ in 0..10_000 {
+                from.idle();
+                from.complete();
+                if !from.is_up() {
+                    break;
+                }
+            }
+            assert!(!from.is_up(), "shared: {shared}");
+            from.complete();
+            assert_eq!((unread(&from), from.port.tx_unread()), ([6, 6, 3], 0), "shared: {shared}");
+            from.close();
+        }
+    }
+}
+
 /// Returns a server and a client that are connected with four queues.
 fn connected_by_four(shared: bool) -> (Side, Side) {
     let path = fresh_path();
