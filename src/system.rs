@@ -6,6 +6,7 @@
 pub use crate::sys::heap::one_heap;
 #[cfg(feature = "af-packet")]
 pub use crate::sys::packet;
+pub use crate::sys::region::populating_while;
 #[cfg(feature = "xdp")]
 pub use crate::sys::{bpf, xdp};
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]

@@ -17,6 +17,8 @@ pub enum Failure {
     /// A signal ended the command early. Finished parts are kept. Exit code 130, as for a shell's command that
     /// Ctrl-C ended.
     Interrupted,
+    /// A signal ended the command before it had begun. Nothing is left behind, and the process ends by this signal.
+    Ended(i32),
 }
 
 impl Failure {
@@ -48,7 +50,7 @@ impl Failure {
         match self {
             Failure::Input(line) | Failure::NotNow(line) => std::slice::from_ref(line),
             Failure::Run(lines) => lines,
-            Failure::Interrupted => &[],
+            Failure::Interrupted | Failure::Ended(_) => &[],
         }
     }
 
@@ -59,6 +61,8 @@ impl Failure {
             Failure::NotNow(_) => 3,
             Failure::Run(_) => 1,
             Failure::Interrupted => 130,
+            // Only if the process survives its signal.
+            Failure::Ended(signal) => u8::try_from(128 + signal).unwrap_or(1),
         };
         for line in self.lines() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -52,11 +52,14 @@ pub fn main() -> ExitCode {
         Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)).map_err(sandbox::cause),
         Err(outcome) => outcome,
     };
-    let code = match done {
+    let code = match &done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     };
     log::finish();
+    if let Err(Failure::Ended(signal)) = done {
+        stop::end_by(signal);
+    }
     code
 }
 

@@ -5,6 +5,7 @@ use crate::control::{client, path_of_run};
 use crate::failure::Failure;
 use crate::recorded::{ANSWER_PACKETS, Capture, Recorded};
 use crate::{stat, stop};
+use netmem::system::errno::descriptor_remedy_of;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
@@ -35,11 +36,9 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     // Asked first: the file is not touched if there is nothing to write.
     let first = ask(&path, &[])?;
     let to: Box<dyn Write> = match output {
-        Some(path) => {
-            let file =
-                File::create(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-            Box::new(file)
-        }
+        Some(path) => Box::new(File::create(path).map_err(|error| {
+            Failure::Input(format!("{}: {error}{}", path.display(), descriptor_remedy_of(&error)))
+        })?),
         None => Box::new(io::stdout().lock()),
     };
     match write(to, first, args.follow, &path)? {

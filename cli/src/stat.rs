@@ -9,6 +9,7 @@ use crate::control::client::{self, Client};
 use crate::control::{Record, path_of_run};
 use crate::failure::Failure;
 use crate::{output, stop};
+use netmem::system::errno::descriptor_remedy_of;
 use serde::Serializer;
 use serde::ser::SerializeMap;
 use serde_json::{Value, json};
@@ -118,10 +119,11 @@ fn unix_time() -> f64 {
 }
 
 /// Returns true if no process listens there any more, or will stop in a moment: a run may end in the middle of an
-/// answer.
+/// answer. A caller without descriptors cannot know, and asks again.
 pub fn has_ended(path: &Path) -> bool {
     (0..20).any(|_| {
-        let gone = UnixStream::connect(path).is_err();
+        let connected = UnixStream::connect(path);
+        let gone = connected.is_err_and(|error| descriptor_remedy_of(&error).is_empty());
         if !gone {
             thread::sleep(TICK);
         }

@@ -5,12 +5,16 @@
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag;
+use signal_hook::low_level::emulate_default_handler;
 use std::io::{self, IsTerminal};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// The flag that the first of these signals sets. Signals belong to the process, so there is one flag for it.
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The last of these signals that came; 0 before the first.
+static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// Returns true if one of them has come since [`on_signal`].
 pub fn is_asked() -> bool {
@@ -27,9 +31,27 @@ pub fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
     // Handlers run in the order of registration: only an earlier signal can have set the flag for this one.
     flag::register_conditional_default(SIGINT, Arc::clone(&stop)).map_err(failed(SIGINT))?;
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&stop)).map_err(failed(signal))?;
+        register(signal).map_err(failed(signal))?;
     }
     Ok(stop)
+}
+
+/// Lets a signal set the flag, and be known as the last one.
+fn register(signal: i32) -> io::Result<()> {
+    let last = Arc::clone(SIGNAL.get_or_init(Arc::default));
+    // First, so that it is known once the flag is set.
+    flag::register_usize(signal, last, signal as usize)?;
+    flag::register(signal, Arc::clone(ASKED.get_or_init(Arc::default))).map(drop)
+}
+
+/// Returns the failure of a command that one of them ended before it had begun.
+pub fn ended() -> Failure {
+    Failure::Ended(SIGNAL.get().map_or(0, |last| last.load(Relaxed)) as i32)
+}
+
+/// Ends the process by the signal, as if it had no handler. Returns if that signal ends no process.
+pub fn end_by(signal: i32) {
+    let _ = emulate_default_handler(signal);
 }
 
 /// Lets SIGINT and SIGTERM end the process at once while the flag is set. Used while an answer is waited for and
@@ -60,9 +82,7 @@ pub fn outlive_file_limits() -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Input`] if the handler cannot be installed.
 pub fn on_hang_up() -> Result<(), Failure> {
-    flag::register(SIGHUP, Arc::clone(ASKED.get_or_init(Arc::default)))
-        .map(drop)
-        .map_err(|error| Failure::input(format!("cannot handle signal {SIGHUP}: {error}")))
+    register(SIGHUP).map_err(|error| Failure::input(format!("cannot handle signal {SIGHUP}: {error}")))
 }
 
 /// The requests that signals make of a running command.

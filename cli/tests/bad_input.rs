@@ -142,7 +142,7 @@ fn files_that_cannot_be_read_or_written_or_are_used_twice_are_refused() {
     );
     refused(
         "forward --workers 2 --port pcap:in=a --port pcap:in=b --mode cross-connect",
-        "--port pcap:in=a has one queue: leave --workers 2 out",
+        "--workers 2: --port pcap:in=a has one queue: leave --workers out",
     );
 }
 

@@ -6,7 +6,7 @@ mod netmem;
 mod test_frames;
 mod tshark;
 
-use netmem::{Run, ended, output, start, stderr, stdout, wait_until};
+use netmem::{Run, child_of, ended, output, start, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -168,6 +168,28 @@ fn a_follower_that_is_refused_says_so_and_fails_while_the_run_goes_on() {
     assert_eq!((out.status.code(), stderr(&out).lines().count()), (Some(2), 1), "{}", stderr(&out));
     assert!(stderr(&out).contains("clients are connected already"), "{}", stderr(&out));
     drop(idle);
+    run.end();
+}
+
+/// Seen: a follower without free descriptors ended without a line and with success, as if the run had ended. A command
+/// without them asked whether the run belonged to the user.
+#[test]
+fn a_follower_without_free_descriptors_names_the_limit_and_fails_while_the_run_goes_on() {
+    let run = Run::start_with("record-descriptors", "--record 64");
+    let folder = Folder::new("record-descriptors");
+    let file = folder.path("followed.pcapng");
+    // Four are taken. Of five the first answer takes the last, and then the file does.
+    for (descriptors, is_made) in [(4, false), (5, true)] {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={descriptors}:{descriptors}")).arg(env!("CARGO_BIN_EXE_netmem"));
+        command.args(["record", "--follow", "-o"]).arg(&file).arg("--control").arg(&run.path);
+        let out = child_of(&mut command).output().unwrap();
+        let said = stderr(&out);
+        assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{descriptors}: {said}");
+        assert!(said.contains("Too many open files") && said.contains("(`ulimit -Hn`)"), "{said}");
+        assert!(!said.contains("check that"), "{said}");
+        assert_eq!(file.exists(), is_made, "{said}");
+    }
     run.end();
 }
 

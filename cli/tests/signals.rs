@@ -153,6 +153,26 @@ fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
     }
 }
 
+/// Seen: a start with 2 GiB of memory took SIGTERM only once all pages were prepared, seconds later, and ran.
+#[test]
+fn sigterm_ends_a_start_whose_memory_is_large_before_it_is_ready() {
+    let folder = Folder::new("large");
+    let control = folder.path("control");
+    // A machine that stood still may have prepared all pages before the signal.
+    let is_ended_early = (0..20).any(|_| {
+        let options = format!("--frames 262144 --seconds 600 --control {}", control.display());
+        let child = start(&format!("forward {options}"));
+        wait_until_handled(&child, Signal::TERM);
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("kill(2)");
+        let out = ended("a start that got SIGTERM", child);
+        assert!(!control.exists(), "the socket is left behind");
+        let is_ended_early = out.status.signal() == Some(Signal::TERM.as_raw());
+        assert_eq!(is_ended_early, stdout(&out).is_empty(), "{}", out.status);
+        is_ended_early
+    });
+    assert!(is_ended_early, "it ran each time");
+}
+
 /// Waits until the program has a handler for the signal.
 fn wait_until_handled(child: &Child, signal: Signal) {
     let status = format!("/proc/{}/status", child.id());

@@ -15,6 +15,7 @@ use crate::tables::FollowerTables;
 use crate::translate::{Event, LinkState, NeighbourState};
 use crate::unsupported::{Unsupported, UnsupportedReport};
 use ipnet::IpNet;
+use netmem::system::errno::descriptor_remedy_of;
 use netmem::system::event::sleep_until_readable;
 use netmem_router::UnresolvedNeighbours;
 use netmem_router::route::{Change, Fib, FibControl, FibReader, Origin, Resolution, RibRoute, fib};
@@ -58,11 +59,12 @@ pub enum FollowError {
         max: usize,
     },
     /// A socket cannot be made.
-    #[error("rtnetlink socket: {0}; is this Linux, and are there file descriptors left?")]
+    #[error("rtnetlink socket: {0}{remedy}", remedy = socket_remedy(.0))]
     Socket(#[source] io::Error),
     /// The kernel does not answer a request for its tables.
     #[error(
-        "rtnetlink: request the kernel's {what}: {why}; a follower that runs requests again a second later, otherwise start it again"
+        "rtnetlink: request the kernel's {what}: {why}{}; a follower that runs requests again a second later, otherwise start it again",
+        descriptor_remedy_of(.why)
     )]
     Request {
         /// The tables that were asked for.
@@ -74,6 +76,14 @@ pub enum FollowError {
     /// The event socket does not work any more.
     #[error("rtnetlink: read the kernel's events: {0}; start the follower again")]
     Events(#[source] io::Error),
+}
+
+/// Returns what to do about a socket that cannot be made, as the end of a line.
+fn socket_remedy(error: &io::Error) -> &'static str {
+    match descriptor_remedy_of(error) {
+        "" => "; is this Linux, and may this process have such a socket (seccomp, RestrictAddressFamilies)?",
+        remedy => remedy,
+    }
 }
 
 /// Keeps a table in the state of the kernel's. Belongs to one thread, which calls [`poll`](Self::poll) in a loop.

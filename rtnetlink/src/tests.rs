@@ -436,7 +436,7 @@ fn more_ports_than_there_are_numbers_for_are_refused() {
 fn each_failure_of_a_follower_names_the_step_and_the_remedy_and_has_its_cause() {
     let why = || io::Error::from_raw_os_error(16);
     for (error, step, remedy) in [
-        (FollowError::Socket(why()), "rtnetlink socket: ", "are there file descriptors left?"),
+        (FollowError::Socket(why()), "rtnetlink socket: ", "RestrictAddressFamilies)?"),
         (
             FollowError::Request { what: "links", why: why() },
             "request the kernel's links: ",
@@ -447,5 +447,18 @@ fn each_failure_of_a_follower_names_the_step_and_the_remedy_and_has_its_cause() 
         let line = error.to_string();
         assert!(line.contains(step) && line.ends_with(remedy) && line.lines().count() == 1, "{line}");
         assert!(error.source().is_some_and(|source| line.contains(&source.to_string())), "{line}");
+    }
+}
+
+/// Seen: a follower without free descriptors asked whether there were any, and named no limit.
+#[test]
+fn a_follower_without_free_descriptors_names_the_limit() {
+    for (errno, remedy) in
+        [(24, "; raise the limit of open files (`ulimit -Hn`)"), (23, "; raise `sysctl fs.file-max`")]
+    {
+        let why = || io::Error::from_raw_os_error(errno);
+        for error in [FollowError::Socket(why()), FollowError::Request { what: "links", why: why() }] {
+            assert!(error.to_string().contains(remedy), "{error}");
+        }
     }
 }

@@ -294,7 +294,7 @@ impl Pool {
         self.shared.shrinkers.add(Weak::clone(&shrinker));
         // Checked after the shrinker was added: a pool that closes from here on finds it. A shrinker may be closed
         // twice.
-        let closed = lock(&self.shared.depot).closed;
+        let closed = self.is_closed();
         if let Some(shrinker) = shrinker.upgrade().filter(|_| closed) {
             shrinker.close();
         }
@@ -365,6 +365,27 @@ impl Pool {
     #[cold]
     pub fn close(&self) {
         self.shared.stop();
+    }
+
+    /// Returns whether the pool is closed, by this handle or by a clone. It stays closed.
+    ///
+    /// ```
+    /// # let config = netmem::page::MemoryConfig { bytes: 2 << 20, ..Default::default() };
+    /// # let memory = netmem::page::Memory::new(&config)?;
+    /// # let mut w = memory.worker()?;
+    /// let pool = netmem::pool::Pool::new(&memory, &mut w, &netmem::pool::PoolConfig::default())?;
+    /// let clone = pool.clone();
+    /// assert!(!pool.is_closed());
+    /// clone.close();
+    /// assert!(pool.is_closed() && pool.alloc(&mut w).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Cost
+    /// The pool's lock: not for every packet.
+    #[cold]
+    pub fn is_closed(&self) -> bool {
+        lock(&self.shared.depot).closed
     }
 
     /// Closes the pool, for all its clones, and waits until all its frames are freed, at most that long.

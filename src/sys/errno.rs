@@ -9,13 +9,17 @@ pub(crate) fn of_io(error: std::io::Error) -> Errno {
 }
 
 /// Returns what to do about the error of a call that makes a descriptor, as the end of a line. Empty if nothing is known.
-#[cfg(any(feature = "xdp", feature = "af-packet"))]
-pub(crate) fn descriptor_remedy(errno: Errno) -> &'static str {
+pub fn descriptor_remedy(errno: Errno) -> &'static str {
     match errno {
         Errno::MFILE => "; raise the limit of open files (`ulimit -Hn`)",
         Errno::NFILE => "; raise `sysctl fs.file-max`",
         _ => "",
     }
+}
+
+/// As [`descriptor_remedy`], for an error of the standard library.
+pub fn descriptor_remedy_of(error: &std::io::Error) -> &'static str {
+    Errno::from_io_error(error).map_or("", descriptor_remedy)
 }
 
 /// The error of the last system call that was made through libc.

@@ -10,13 +10,17 @@ mod guard;
 mod lent;
 mod place;
 mod plain;
+mod populate;
 mod shared;
 
 pub use error::RegionError;
 pub use lent::Lent;
+pub use populate::populating_while;
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, PAGE_SIZE};
 use place::{Placed, place};
+use populate::populate;
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, madvise, munmap};
 use std::os::fd::OwnedFd;
 use std::ptr;
@@ -303,7 +307,9 @@ fn map(len: usize, preference: BackingPreference, guarded: bool) -> Result<Mappe
                 Ok(Placed { base, fences }) => {
                     return Ok(Mapped { base, backing: Backing { kind, refused }, file: None, fences });
                 }
-                Err(RegionError::Map { errno, .. }) => refused.push(format!("no {name}: {errno}")),
+                Err(RegionError::Map { errno, .. }) if errno != Errno::INTR => {
+                    refused.push(format!("no {name}: {errno}"));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -332,18 +338,6 @@ fn small(
         (Ok(()), joined) => return Ok((base, PageKind::Transparent(joined))),
     }
     Ok((base, PageKind::Small))
-}
-
-/// Faults every page in, so that no later access can fail or stall. If that fails, unmaps the range.
-fn populate(base: *mut u8, len: usize) -> rustix::io::Result<*mut u8> {
-    // SAFETY: the range was just mapped by the caller and is ours alone; populating writes no byte.
-    match unsafe { madvise(base.cast(), len, Advice::LinuxPopulateWrite) } {
-        Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(base), // INVAL: before 5.14 pages fault in on first touch.
-        Err(errno) => {
-            unmap(base, len);
-            Err(errno)
-        }
-    }
 }
 
 fn unmap(base: *mut u8, len: usize) {

@@ -61,10 +61,12 @@ impl AsyncPort {
     }
 
     /// Waits until frames have been received, and appends them to `frames`. Returns their number. Returns 0 at once if
-    /// `frames` has no room, or if nothing will be received any more: the port has [finished](netmem::Rx::rx_finished), or
-    /// is down for good ([`Port::is_failed`](netmem::Port::is_failed)). So a loop ends where the call returns 0. A loop
-    /// that only receives and transmits must free the frames that [`AsyncPort::transmit`] leaves, or wait until the port
-    /// is [up](AsyncPort::up). Otherwise `frames` is full at last, and the call returns 0 too.
+    /// `frames` has no room, or if nothing more is to be received: the port has [finished](netmem::Rx::rx_finished), is down
+    /// for good ([`Port::is_failed`](netmem::Port::is_failed)), or its pool is closed
+    /// ([`Pool::is_closed`](netmem::Pool::is_closed)) and no packet waits. A call that waits when its pool is closed
+    /// returns within a second. So a loop ends where the call returns 0. A loop that only receives and transmits must free
+    /// the frames that [`AsyncPort::transmit`] leaves, or wait until the port is [up](AsyncPort::up). Otherwise `frames` is
+    /// full at last, and the call returns 0 too.
     ///
     /// # Cancelling
     /// A call that does not return has received nothing.
@@ -105,7 +107,7 @@ impl AsyncPort {
     fn receive_now(&mut self, frames: &mut Batch) -> Option<usize> {
         self.tend();
         let received = self.port.0.rx(&mut self.worker, frames);
-        let has_ended = || self.port.0.rx_finished() || self.port.0.is_failed();
+        let has_ended = || self.receives_no_more() || self.port.0.is_failed();
         let is_done = received > 0 || frames.room() == 0 || has_ended();
         is_done.then(|| {
             self.watch.worked();
@@ -235,6 +237,13 @@ impl AsyncPort {
     pub fn into_parts(mut self) -> (Box<dyn Port>, Worker) {
         self.watch.end(&mut *self.port.0);
         (self.port.0, self.worker)
+    }
+
+    /// Returns whether nothing is received after the packets that wait: the port has finished, or the pool that it receives
+    /// into is closed.
+    pub(crate) fn receives_no_more(&self) -> bool {
+        let port = &*self.port.0;
+        port.rx_finished() || port.own_pool().unwrap_or(&self.pool).is_closed()
     }
 
     /// Appends received frames, without waiting.

@@ -34,7 +34,8 @@ impl Incoming {
     }
 
     /// Waits for the next frame. Returns None after the driver has ended, or the port will receive nothing more
-    /// ([`Rx::rx_finished`](netmem::Rx::rx_finished)), and all frames were taken.
+    /// ([`Rx::rx_finished`](netmem::Rx::rx_finished), or its pool is [closed](netmem::Pool::is_closed)), and all frames were
+    /// taken.
     ///
     /// # Cancelling
     /// A call that does not return has taken no frame.

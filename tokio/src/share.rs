@@ -79,8 +79,8 @@ impl Driver {
 
     /// Moves frames until one of these ends it, and returns the port, whose [`close`](AsyncPort::close) waits until the
     /// frames that the device was handed are sent:
-    /// - [`Incoming`] is dropped, or the port receives nothing more, and every [`Outgoing`] is dropped and their frames
-    ///   have been handed to the device.
+    /// - [`Incoming`] is dropped, or the port receives nothing more (a file has ended, or the pool is closed), and every
+    ///   [`Outgoing`] is dropped and their frames have been handed to the device.
     /// - [`DriverControl::finish`] was called, and the frames that were queued have been handed to the device. The
     ///   driver receives nothing more from then on: packets that come wait in the port that it returns. [`Incoming`]
     ///   still gives what is in its queue. Received frames for which its queue has no room are
@@ -183,7 +183,7 @@ impl Driver {
         }
         if self.received.is_empty() {
             self.port.try_receive(&mut self.received);
-            if self.received.is_empty() && self.port.port().rx_finished() {
+            if self.received.is_empty() && self.port.receives_no_more() {
                 // The reader's end: its queue has no sender any more.
                 (self.incoming, _) = mpsc::channel(1);
                 return 0;

@@ -1,4 +1,4 @@
-//! Tests of ports that are down for good, and of the counts of frames that a driver frees.
+//! Tests of ports that are down for good or whose pool is closed, and of the counts of frames that a driver frees.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,6 +6,7 @@
 mod scripted;
 
 use netmem::{Batch, PortState};
+use netmem_tokio::close_pool;
 use scripted::{PATIENCE, RING, Script, frames, runtime, scripted, until};
 use std::sync::atomic::Ordering::SeqCst;
 use tokio::time::timeout;
@@ -33,6 +34,44 @@ fn a_reception_ends_when_its_port_is_down_for_good_after_the_packets_that_wait()
         let mut rest = Batch::new();
         assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.unwrap(), 2);
         assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.unwrap(), 0);
+    });
+}
+
+/// Seen: after the end of its pool a task waited forever for packets that no frame could receive.
+#[test]
+fn a_reception_ends_when_its_pool_is_closed_after_the_packets_that_wait() {
+    runtime().block_on(async {
+        let (mut port, script) = scripted(64);
+        let pool = port.pool().clone();
+        let task = tokio::spawn(async move { (port.receive(&mut Batch::new()).await, port) });
+        until("it waits", || script.armed.load(SeqCst) > 0).await;
+        pool.close();
+        let (received, mut port) = timeout(PATIENCE, task).await.expect("it ends").unwrap();
+        assert_eq!(received, 0);
+        assert!(port.pool().is_closed(), "which says why");
+        script.waiting.store(RING, SeqCst);
+        let mut rest = Batch::new();
+        assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.unwrap(), RING, "frames were posted");
+        assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.expect("it ends"), 0);
+        drop((rest, port));
+        timeout(PATIENCE, close_pool(&pool)).await.expect("all frames are freed");
+    });
+}
+
+/// Seen: as above, by the tasks that shared a port.
+#[test]
+fn a_reader_of_a_shared_port_gets_the_end_when_the_pool_is_closed() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        let pool = port.pool().clone();
+        let (mut incoming, outgoing, driver) = port.share(4);
+        let driver = tokio::spawn(driver.run());
+        until("it waits", || script.armed.load(SeqCst) > 0).await;
+        pool.close();
+        assert!(timeout(PATIENCE, incoming.receive()).await.expect("the end").is_none());
+        drop(outgoing);
+        drop(timeout(PATIENCE, driver).await.expect("the driver ends").unwrap());
+        timeout(PATIENCE, close_pool(&pool)).await.expect("all frames are freed");
     });
 }
 

@@ -470,5 +470,5 @@ Exit codes:
   3  as 2, but the host may have later what it lacks now: a queue that another
      program has, memory, threads, the broker, or an interface that --wait has
      waited for; try again
-A signal before the set-up, as during --wait, ends netmem at once: shells show
-130 for Ctrl-C and 143 for SIGTERM.";
+A signal during --wait, or while much memory is prepared, ends netmem at once:
+shells show 130 for Ctrl-C and 143 for SIGTERM.";

@@ -3,6 +3,7 @@
 use super::record::Record;
 use super::request::Answer;
 use crate::log::{self, Level};
+use netmem::system::errno::descriptor_remedy_of;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -30,8 +31,11 @@ impl Client {
     /// One line with the remedy.
     pub fn connect(path: &Path) -> Result<Client, String> {
         let at = path.display();
-        let stream = UnixStream::connect(path).map_err(|error| {
-            format!("control socket {at}: {error}; check that netmem forward --control {at} is running as your user")
+        let stream = UnixStream::connect(path).map_err(|error| match descriptor_remedy_of(&error) {
+            "" => format!(
+                "control socket {at}: {error}; check that netmem forward --control {at} is running as your user"
+            ),
+            remedy => format!("control socket {at}: {error}{remedy}"),
         })?;
         Ok(Client { path: path.to_owned(), stream })
     }

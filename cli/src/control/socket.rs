@@ -4,6 +4,7 @@
 use crate::args::User;
 use crate::failure::Failure;
 use crate::log::{self, Level};
+use netmem::system::errno::descriptor_remedy_of;
 use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
@@ -34,6 +35,9 @@ fn first_answering(folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf, St
     for path in folders.map(|folder| folder.join("netmem.sock")) {
         match UnixStream::connect(&path) {
             Ok(_) => return Ok(path),
+            Err(error) if !descriptor_remedy_of(&error).is_empty() => {
+                return Err(format!("{}: {error}{}", path.display(), descriptor_remedy_of(&error)));
+            }
             Err(error) => tried.push(format!("{} ({error})", path.display())),
         }
     }
@@ -64,7 +68,9 @@ impl Socket {
     /// # Errors
     /// One line with the remedy.
     pub fn bind(path: &Path, what: &str) -> Result<Socket, String> {
-        let failed = |why: &str, error: io::Error| format!("{what} {}: {why}: {error}", path.display());
+        let failed = |why: &str, error: io::Error| {
+            format!("{what} {}: {why}: {error}{}", path.display(), descriptor_remedy_of(&error))
+        };
         clear_stale(path, what)?;
         // The socket is made in a directory that only its owner may enter, and linked from there, which replaces
         // nothing. So it is never accessible to others, and of two processes that start at once one gets an error.
@@ -167,7 +173,10 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
         Ok(_) => {
             Err(format!("{what} {at}: another program listens there: give another path, or end that program"))
         }
-        Err(error) => Err(format!("{what} {at}: {error}: give another path")),
+        Err(error) => match descriptor_remedy_of(&error) {
+            "" => Err(format!("{what} {at}: {error}: give another path")),
+            remedy => Err(format!("{what} {at}: {error}{remedy}")),
+        },
     }
 }
 

@@ -2,19 +2,24 @@
 //! port to lend frames is in `netmem_ports`.
 
 use crate::failure::Failure;
-use netmem::page::{Memory, MemoryConfig, MemoryError};
+use crate::stop;
+use netmem::page::{Memory, MemoryConfig, MemoryError, RegionError};
 use netmem::pool::PoolError;
+use netmem::system::errno::Errno;
+use netmem::system::populating_while;
 
 /// Makes a memory. If a port lends its frames, the memory is in a file that peers map.
 ///
 /// # Errors
-/// [`Failure::NotNow`] if the system does not have that much now, else [`Failure::Input`]. Nothing is left behind then.
+/// [`Failure::Ended`] if a signal comes while its pages are prepared, [`Failure::NotNow`] if the system does not have that
+/// much now, else [`Failure::Input`]. Nothing is left behind then.
 pub fn memory(config: &MemoryConfig, lends: bool) -> Result<Memory, Failure> {
-    made(config, lends).map_err(refused)
+    populating_while(|| !stop::is_asked(), || made(config, lends)).map_err(refused)
 }
 
 fn refused(error: MemoryError) -> Failure {
     match error {
+        MemoryError::Region(RegionError::Map { errno: Errno::INTR, .. }) => stop::ended(),
         MemoryError::Region(error) => Failure::not_now(error),
         error => Failure::input(error),
     }
@@ -40,8 +45,6 @@ fn made(config: &MemoryConfig, lends: bool) -> Result<Memory, MemoryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netmem::page::RegionError;
-    use netmem::system::errno::Errno;
 
     #[test]
     fn memory_that_the_system_lacks_may_be_there_later_and_a_wrong_number_stays_wrong() {

@@ -413,7 +413,7 @@ fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
     let single = ports.iter().find(|port| port.has_one_queue());
     match single {
         Some(port) if workers > 1 => {
-            refuse(format!("--port {port} has one queue: leave --workers {workers} out"))
+            refuse(format!("--workers {workers}: --port {port} has one queue: leave --workers out"))
         }
         _ => Ok(()),
     }
@@ -465,6 +465,18 @@ fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::forward_of;
+
+    /// Seen: it named the line of `port`, since the error began with a port.
+    #[test]
+    fn an_error_of_workers_names_the_line_where_workers_stands() {
+        for port in ["pcap:in=a", "memif:a,role=server", "xdp:lo,queues=2"] {
+            let text = format!("port = ['{port}', 'packet:b']\nmode = 'cross-connect'\n\nworkers = 3\n");
+            let plan = forward_of(&text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
+            let Err(Failure::Input(line)) = plan else { panic!("three workers of {port}") };
+            assert!(line.starts_with("FILE:4: --workers 3: "), "{line}");
+        }
+    }
 
     /// Seen on a loaded machine with 1,536 packets in flight: a worker was stopped between its transmission and its
     /// next look at the inbox. One packet more than half of an inbox for 3,072 then waited, and the flow limit

@@ -235,7 +235,8 @@ pub fn look() -> Option<&'static str> {
 
 /// Returns the cause of a failed set-up: the broker has ended, or else the given failure.
 pub fn cause(failure: Failure) -> Failure {
-    if !has_privileges() || !broker::is_gone() || failure == Failure::Interrupted {
+    let by_signal = matches!(failure, Failure::Interrupted | Failure::Ended(_));
+    if !has_privileges() || !broker::is_gone() || by_signal {
         return failure;
     }
     // A request to the broker without an answer may have other reasons too.

@@ -1,7 +1,8 @@
 //! Regions that a peer can map: memory in a file of its own.
 
 use super::place::{Placed, place};
-use super::{Advice, Backing, BackingPreference, Mapped, PageKind, Region, RegionError, madvise, populate};
+use super::populate::populate;
+use super::{Advice, Backing, BackingPreference, Mapped, PageKind, Region, RegionError, madvise};
 use crate::sys::memfd::sealed_file;
 use rustix::fs::MemfdFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -17,6 +17,7 @@ impl Scene {
             self;
         let stacked = stack.now() as u64;
         pool.close();
+        assert!(pool.is_closed());
         assert!(pool.alloc(&mut w).is_none() && ready.get(&mut other).is_none());
         if let Err(still) = pool.close_and_wait(Duration::ZERO) {
             assert_eq!(

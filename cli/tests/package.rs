@@ -1,0 +1,52 @@
+//! The archive with the static program, as `dist/package` makes it of a program that is built already.
+
+#![allow(clippy::unwrap_used)]
+
+mod test_frames;
+
+use std::env::consts::ARCH;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use test_frames::Folder;
+
+/// Runs a program in a folder, to its end. Returns what it printed.
+fn printed(command: &mut Command, folder: &Path) -> String {
+    let out = command.current_dir(folder).output().unwrap();
+    assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Puts a script where `dist/package` looks for the tools of Rust.
+fn write_tool(home: &Path, name: &str, script: &str) {
+    let tools = home.join(".cargo/bin");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(tools.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(tools.join(name), Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Seen: only the Debian package had the alerts, and nothing said whether a file that was handed out is whole.
+#[test]
+fn the_archive_has_the_alerts_and_checksums_stand_beside_it() {
+    let home = Folder::new("package");
+    let target = home.path("target");
+    let release = target.join(format!("{ARCH}-unknown-linux-musl/release"));
+    write_tool(&home.path(""), "rustup", "exit 0");
+    let built = format!("mkdir -p {0} && cp {1} {0}/netmem", release.display(), env!("CARGO_BIN_EXE_netmem"));
+    write_tool(&home.path(""), "cargo", &built);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut package = Command::new(root.join("dist/package"));
+    package.arg("static").env("HOME", home.path("")).env("CARGO_TARGET_DIR", &target);
+    printed(&mut package, root);
+
+    let out = target.join("dist");
+    let name = format!("netmem-{}-{ARCH}-linux-musl", env!("CARGO_PKG_VERSION"));
+    let archive = format!("{name}.tar.gz");
+    let files = printed(Command::new("tar").args(["-tzf", &archive]), &out);
+    for file in ["netmem", "netmem.rules.yml", "forward.toml", "netmem.service", "man/netmem.1"] {
+        assert!(files.lines().any(|line| line == format!("{name}/{file}")), "no {file}: {files}");
+    }
+    let checked = printed(Command::new("sha256sum").args(["-c", "SHA256SUMS"]), &out);
+    assert_eq!(checked.trim(), format!("{archive}: OK"));
+}
