@@ -58,7 +58,7 @@ struct Ran {
 }
 
 /// The threads and data besides the workers: the network with its core, the local queue, the follower of routes,
-/// the cuts, and the states of ports.
+/// the cuts, and the states of ports. The network lives until the ports are closed: a mem port without its device is down.
 type Beside<'a> = (
     Option<&'a mut (Network, Option<usize>)>,
     Option<RetentionThread>,
@@ -83,7 +83,6 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let Dataplane {
         memory,
         mut setups,
-        // Kept until the ports are closed: a mem port without its network is down.
         mut network,
         mut own,
         mut links,
@@ -103,8 +102,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
     let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file);
-    let beside =
-        (network.as_mut(), retention, following, scraped.as_ref().map(|of| &of.cuts), &latest_status);
+    let beside = (network.as_mut(), retention, following, scraped.as_ref().map(|s| &s.cuts), &latest_status);
     let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, ready) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.ready_stats()));
