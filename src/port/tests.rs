@@ -8,9 +8,9 @@ mod mutants;
 pub(super) mod promises;
 pub(super) mod runts;
 
+use super::Port;
 use super::conformance::Peer;
 use super::mem::{MemConfig, MemDevice, MemError, MemPort};
-use super::{Port, PortState};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::{Complete, Fill, Rx, Tx, Wake};
@@ -251,41 +251,6 @@ fn a_runt_over_a_wire_comes_without_a_byte_of_an_earlier_packet() {
         let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
         (Box::new(port), Box::new(device))
     });
-}
-
-/// Seen: the port stayed up, and the frames that its device had not sent stayed posted for good, in no counter.
-#[test]
-fn a_wire_whose_device_is_dropped_is_down_and_every_frame_is_received_or_counted() {
-    let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
-    let mut w = memory.worker().unwrap();
-    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
-    let (mut port, mut device) = MemPort::pair("0", &MemConfig { ring: 16, coalesce: 8 }).unwrap();
-    port.refill(&mut w, &pool);
-    let mut frames = Batch::new();
-    pool.alloc_burst(&mut w, &mut frames, 9);
-    assert_eq!(port.tx(&mut w, &mut frames), 9);
-    assert_eq!((device.collect(4, |_| ()), device.deliver(3, |_| 60)), (4, 3));
-    assert_eq!((port.state(), port.is_failed()), (PortState::Up, false));
-
-    drop(device);
-    assert!(port.is_failed() && matches!(port.state(), PortState::Down(why) if why.contains("other end")));
-    pool.alloc_burst(&mut w, &mut frames, 2);
-    // The port has not noticed yet.
-    assert_eq!(port.tx(&mut w, &mut frames), 2);
-    assert_eq!(port.complete(&mut w, &mut frames), 4, "the device had sent these");
-    assert_eq!(port.complete(&mut w, &mut frames), 7, "and not these");
-    assert_eq!(port.rx(&mut w, &mut frames), 3, "they were delivered");
-    frames.free(&mut w);
-    pool.alloc_burst(&mut w, &mut frames, 2);
-    assert_eq!((port.tx(&mut w, &mut frames), port.refill(&mut w, &pool)), (0, 0));
-    assert_eq!((port.tx_posted(), port.can_retry_tx(), port.lacks_frames(16)), (0, false, false));
-    assert!(!port.arm(), "nothing more comes");
-    port.disarm();
-    let counters = port.counters();
-    assert_eq!((counters.tx.get(), counters.completed.get(), counters.tx_lost.get()), (11, 11, 7));
-    frames.free(&mut w);
-    drop(port);
-    assert!(pool.ledger().all_freed() && pool.ledger().balanced(), "{:?}", pool.ledger());
 }
 
 impl Peer for MemDevice {

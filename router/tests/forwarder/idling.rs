@@ -163,7 +163,7 @@ struct Starved {
 
 impl Starved {
     fn new(is_ready: bool, discards: bool) -> Starved {
-        let (within, _far) = MemPort::pair("starved", &MemConfig::default()).unwrap();
+        let (within, _) = MemPort::pair("starved", &MemConfig::default()).unwrap();
         Starved { within, is_ready, discards, counters: Writer::default(), asked: Arc::default() }
     }
 }

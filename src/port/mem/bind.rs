@@ -1,6 +1,5 @@
 //! COLD: makes both ends of the link.
 
-use super::end::DeviceEnd;
 use super::{MemDevice, MemPort};
 use crate::port::PortCounters;
 use crate::port::posted::Descriptors;
@@ -58,17 +57,14 @@ impl MemPort {
         let ((rx, filling), (tx, sending)) = (loan(config.ring as u32, 0), loan(config.ring as u32, 0));
         let counters = Arc::new(PortCounters::default());
         let bell = Arc::new(Doorbell::new().map_err(|error| MemError::Event(error.to_string()))?);
-        let device_end = Arc::new(DeviceEnd::default());
         let port = MemPort {
             name: format!("mem:{name}"),
             rx: Descriptors::new(rx),
             tx: Descriptors::new(tx),
             bell: Arc::clone(&bell),
             counters: Arc::clone(&counters),
-            device_end: Arc::clone(&device_end),
-            abandoned: None,
         };
-        let device = MemDevice::new((filling, sending), config.coalesce, bell, counters, device_end);
+        let device = MemDevice::new(filling, sending, config.coalesce, bell, counters);
         Ok((port, device))
     }
 }

@@ -8,10 +8,7 @@ use crate::sync::Worker;
 impl Complete for MemPort {
     #[inline]
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let mut n = self.tx.claim(w, frames);
-        if n == 0 && self.notice_end() {
-            n = self.tx.claim(w, frames);
-        }
+        let n = self.tx.claim(w, frames);
         if n > 0 {
             self.counters.completed.add(n as u64);
         }

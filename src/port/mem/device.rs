@@ -1,16 +1,12 @@
 //! The other end of the link: it acts as the card and the cable.
 
-use super::end::DeviceEnd;
 use crate::port::PortCounters;
 use crate::port::posted::Posted;
-use crate::ring::{Borrower, loan};
+use crate::ring::Borrower;
 use crate::sync::Doorbell;
 use std::sync::Arc;
 
 /// The device at the other end of a [`MemPort`](super::MemPort). Move it to the thread that plays the network.
-///
-/// Dropped, it takes the port down for good. Frames that it has sent are completed, and those that it has not count as
-/// lost ([`PortCounters::tx_lost`]).
 #[derive(Debug)]
 pub struct MemDevice {
     /// Empty frames to receive into.
@@ -24,19 +20,17 @@ pub struct MemDevice {
     bell: Arc<Doorbell>,
     /// The port's counters. The device counts events that the port cannot see.
     counters: Arc<PortCounters>,
-    /// Where it leaves its end of the transmit ring.
-    end: Arc<DeviceEnd>,
 }
 
 impl MemDevice {
     pub(super) fn new(
-        (filling, sending): (Borrower<Posted>, Borrower<Posted>),
+        filling: Borrower<Posted>,
+        sending: Borrower<Posted>,
         coalesce: usize,
         bell: Arc<Doorbell>,
         counters: Arc<PortCounters>,
-        end: Arc<DeviceEnd>,
     ) -> Self {
-        MemDevice { filling, sending, sent: 0, coalesce, bell, counters, end }
+        MemDevice { filling, sending, sent: 0, coalesce, bell, counters }
     }
 
     /// Delivers up to `n` frames to the port. It takes that many posted frames and calls `write` for the room of each,
@@ -85,17 +79,6 @@ impl MemDevice {
     /// Number of frames sent and not yet completed.
     pub fn pending(&self) -> usize {
         self.sent
-    }
-}
-
-impl Drop for MemDevice {
-    #[cold]
-    fn drop(&mut self) {
-        self.sending.give_back(self.sent);
-        // Another ring stays here in place of it, which no port has.
-        let (_, none) = loan(2, 0);
-        self.end.leave(std::mem::replace(&mut self.sending, none));
-        self.bell.ring();
     }
 }
 

@@ -11,14 +11,10 @@
 //! that are sent. As on a card, the four queues are the two ends of two descriptor rings, receive and transmit. Nothing
 //! is received without a posted frame. Completions come later, in batches, and only if the caller asks for them. A
 //! caller that does not ask cannot transmit any more.
-//!
-//! When the device is dropped, the port is down for good. It still receives what was delivered, and completes what it
-//! transmitted. Frames that the device had not sent count as [`tx_lost`](super::PortCounters::tx_lost).
 
 mod bind;
 mod complete;
 mod device;
-mod end;
 mod fill;
 mod rx;
 mod tx;
@@ -27,10 +23,8 @@ mod wake;
 pub use bind::{MemConfig, MemError};
 pub use device::MemDevice;
 
-use self::end::DeviceEnd;
-use super::posted::{Descriptors, Posted};
+use super::posted::Descriptors;
 use super::{Port, PortCounters, PortState};
-use crate::ring::Borrower;
 use crate::sync::Doorbell;
 use std::sync::Arc;
 
@@ -45,10 +39,6 @@ pub struct MemPort {
     /// Rung by the device while the worker sleeps.
     bell: Arc<Doorbell>,
     counters: Arc<PortCounters>,
-    /// Where the device leaves its end of the transmit ring when it is dropped.
-    device_end: Arc<DeviceEnd>,
-    /// The device's end of the transmit ring, once the port has noticed that the device is gone.
-    abandoned: Option<Borrower<Posted>>,
 }
 
 impl Port for MemPort {
@@ -61,14 +51,7 @@ impl Port for MemPort {
     }
 
     fn state(&self) -> PortState {
-        match self.is_failed() {
-            true => PortState::Down("the device at its other end is gone".into()),
-            false => PortState::Up,
-        }
-    }
-
-    fn is_failed(&self) -> bool {
-        self.device_end.is_left()
+        PortState::Up
     }
 
     fn counters(&self) -> Arc<PortCounters> {

@@ -11,13 +11,12 @@ impl Wake for MemPort {
     /// The device needs no wake-up: it polls. This prefetches the frames that the next round will receive
     /// first.
     fn kick(&mut self) {
-        self.notice_end();
         self.rx.prefetch_frames(NEXT);
     }
 
     fn arm(&mut self) -> bool {
         self.bell.arm();
-        self.notice_end() || self.rx.has_returned() || self.tx.has_returned()
+        self.rx.has_returned() || self.tx.has_returned()
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
