@@ -72,7 +72,7 @@ fn what_was_detached_and_lost_can_be_reclaimed() {
     holds("detached");
 }
 
-/// Seen: netmem_port_rx_packets returned 0 for ever with errno 0 and no line, while frames waited in the port.
+/// Seen: netmem_port_rx_packets received no packet and reported no error, while frames waited in the port.
 #[test]
 fn received_packets_for_which_there_is_no_head_are_reported_as_no_memory() {
     let file = capture::write("no-head.pcap", 3);

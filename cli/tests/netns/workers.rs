@@ -94,7 +94,7 @@ fn packet_ports_with_fanout_share_the_packets_of_their_interface_though_each_was
         for (port, pool, worker, received) in &mut workers {
             port.refill(worker, pool);
             port.rx(worker, &mut batch);
-            // Others are of the kernels.
+            // The kernels of both hosts send packets of their own too.
             let is_sent = |frame: &&Frame| frame.data().get(30..34) == Some(&[10, 77, 2, 1]);
             *received += batch.iter().filter(is_sent).count();
             batch.free(worker);
