@@ -92,12 +92,20 @@ impl Pair {
     #[cold]
     pub(super) fn unacknowledged(&mut self) -> usize {
         match self.rings.as_mut().map(|rings| &mut rings.tx) {
-            Some(End::Copied(ring)) => ring.unread_by_peer() as usize,
             Some(End::Lent(ring)) => {
                 let sent = self.sent.len();
                 ring.returned().map_or(0, |returned| sent.saturating_sub(returned as usize))
             }
-            None => 0,
+            _ => self.unread(),
+        }
+    }
+
+    /// Number of copied packets that the peer has not read; 0 without a peer. Lent frames are completed when they are read.
+    #[cold]
+    pub(super) fn unread(&mut self) -> usize {
+        match self.rings.as_mut().map(|rings| &mut rings.tx) {
+            Some(End::Copied(ring)) => ring.unread_by_peer() as usize,
+            _ => 0,
         }
     }
 

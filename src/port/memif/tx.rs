@@ -1,7 +1,7 @@
 //! HOT: sends packets to the peer.
 
 use super::buffers::{AHEAD, Copying, PARTS_MAX};
-use super::pair::{End, Lender, Pair, Rings};
+use super::pair::{End, Lender, Pair};
 use super::ring::{Descriptor, Lending};
 use super::{Fault, MemifPort};
 use crate::pool::{Batch, Frame};
@@ -179,12 +179,7 @@ impl Tx for MemifPort {
         if self.active == 0 {
             return 0;
         }
-        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
-        let unread = |rings: &mut Rings| match &mut rings.tx {
-            End::Copied(ring) => ring.unread_by_peer() as usize,
-            End::Lent(_) => 0,
-        };
-        rings.map(unread).sum()
+        self.pairs.iter_mut().map(Pair::unread).sum()
     }
 
     /// A copying port may have no room for a long packet although its peer has taken all others.
