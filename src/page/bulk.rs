@@ -86,7 +86,7 @@ impl Local {
         // of any node.
         let number = |page: &Option<Page>| page.as_ref().map_or(0, Page::claim_number);
         let fit = pages.iter().fold(true, |fit, page| fit & self.is_single_of_home(number(page)));
-        if !fit || pages.len() > self.lists[0].room() {
+        if !fit {
             return false;
         }
         let list = &mut self.lists[0].stack;

@@ -65,7 +65,7 @@ impl Local {
         let Some(list) = self.lists.get_mut(usize::from(order)) else {
             return self.push_large(order, number, lane);
         };
-        if list.stack.len() >= list.high || !list.stack.push(number) {
+        if !list.stack.push(number) {
             return false;
         }
         lane.cached[usize::from(order)].set(list.stack.len() as u64);
@@ -91,9 +91,7 @@ impl Local {
     /// Keeps as many of these blocks of the home node as there is room for. Returns how many.
     pub(super) fn keep(&mut self, order: u8, numbers: &[u32], lane: &PageLane) -> usize {
         let Some(list) = self.lists.get_mut(usize::from(order)) else { return 0 };
-        let n = numbers.len().min(list.room());
-        let Some(places) = list.stack.places(n) else { return 0 };
-        places.copy_from_slice(&numbers[..n]);
+        let n = list.stack.extend(numbers, |&number| number);
         lane.cached[usize::from(order)].set(list.stack.len() as u64);
         n
     }
@@ -133,12 +131,11 @@ impl Local {
 
 /// One order's list.
 ///
-/// `least <= high <= most`, and the stack has room for `most`. In a fixed list all three are equal.
+/// The stack's limit is the number of blocks that it keeps now: `least <= limit <= most`, and the stack has room for
+/// `most`. In a fixed list all three are equal.
 #[derive(Debug)]
 pub(super) struct Blocks {
     pub(super) stack: Lifo<u32>,
-    /// Maximum number of blocks that it keeps now.
-    pub(super) high: usize,
     size: ListSize,
     /// Overflows since the last miss.
     overflows: u32,
@@ -146,28 +143,23 @@ pub(super) struct Blocks {
 
 impl Blocks {
     fn new(size: ListSize) -> Self {
-        Blocks { stack: Lifo::new(size.most, size.batch), high: size.least, size, overflows: 0 }
+        let mut stack = Lifo::new(size.most, size.batch);
+        stack.set_limit(size.least);
+        Blocks { stack, size, overflows: 0 }
     }
 
     /// Restarts with another size. The coldest blocks for which there is no room come out.
     fn resize(&mut self, size: ListSize, give: impl FnMut(u32)) {
         let mut before = std::mem::replace(self, Blocks::new(size));
-        before.stack.coldest(before.stack.len().saturating_sub(self.high), give);
-        let kept = before.stack.pop_slice(self.high);
-        self.stack.extend(kept, |&number| number);
-    }
-
-    /// The number of blocks that there is room for.
-    #[inline(always)]
-    pub(super) fn room(&self) -> usize {
-        self.high.saturating_sub(self.stack.len())
+        before.stack.coldest(before.stack.len().saturating_sub(self.stack.limit()), give);
+        self.stack.extend(before.stack.pop_slice(before.stack.len()), |&number| number);
     }
 
     /// Handles an empty list. Returns how many blocks to get from the node.
     pub(super) fn missed(&mut self) -> usize {
         self.overflows = 0;
         self.grow();
-        self.size.batch.min(self.high).max(1)
+        self.size.batch.min(self.stack.limit()).max(1)
     }
 
     /// Handles a full list. Returns how many blocks to give to the node, or 0 if the list has grown instead.
@@ -183,19 +175,21 @@ impl Blocks {
         }
         // A batch stays for the allocations that may come next, as in Linux.
         let batch = self.size.batch;
-        (batch << scale).min(self.high.saturating_sub(batch).max(batch))
+        (batch << scale).min(self.stack.limit().saturating_sub(batch).max(batch))
     }
 
     /// Lets the list hold one more batch, within its bounds. Returns whether it grew.
     fn grow(&mut self) -> bool {
-        let high = self.size.most.min(self.high + self.size.batch);
-        std::mem::replace(&mut self.high, high) < high
+        let before = self.stack.limit();
+        self.stack.set_limit(self.size.most.min(before + self.size.batch));
+        before < self.stack.limit()
     }
 
     /// Lets the list hold an eighth less, within its bounds. Returns how many blocks it holds in excess.
     pub(super) fn decay(&mut self) -> usize {
-        self.high = (self.high - self.high.div_ceil(8)).max(self.size.least);
-        self.stack.len().saturating_sub(self.high)
+        let limit = self.stack.limit();
+        self.stack.set_limit((limit - limit.div_ceil(8)).max(self.size.least));
+        self.stack.len().saturating_sub(self.stack.limit())
     }
 }
 
@@ -211,11 +205,11 @@ mod tests {
     fn a_tuned_list_takes_blocks_until_it_has_as_many_as_it_may_have_now() {
         let mut local = Local::new(Lists::Tuned { least: 63, most: 500 }, 4096, 0, (0, 4096));
         let lane = PageLane::default();
-        let high = local.lists[0].high;
+        let high = local.lists[0].stack.limit();
         assert!(high > 0 && high < local.lists[0].size.most, "there is room for more");
         assert_eq!((0..).take_while(|&number| local.push(0, number, &lane)).count(), high);
         assert_eq!(
-            (local.lists[0].room(), local.keep(0, &[7], &lane), lane.cached[0].get()),
+            (local.lists[0].stack.room(), local.keep(0, &[7], &lane), lane.cached[0].get()),
             (0, 0, high as u64)
         );
         local.pop(0, &lane).unwrap();
@@ -227,7 +221,7 @@ mod tests {
         let mut list = tuned(128, 128, 32);
         assert!((0..20).all(|_| list.overflowed() == 32));
         assert!((0..20).all(|_| list.missed() == 32));
-        assert_eq!((list.high, list.decay()), (128, 0));
+        assert_eq!((list.stack.limit(), list.decay()), (128, 0));
     }
 
     #[test]
@@ -236,19 +230,19 @@ mod tests {
         let highs: Vec<usize> = (0..8)
             .map(|_| {
                 list.missed();
-                list.high
+                list.stack.limit()
             })
             .collect();
         assert_eq!(highs, [126, 189, 252, 315, 378, 441, 500, 500]);
         assert!(list.stack.push(1));
         list.decay();
-        assert_eq!(list.high, 437, "an eighth less");
+        assert_eq!(list.stack.limit(), 437, "an eighth less");
         assert!((0..40).all(|_| list.decay() == 0));
-        assert_eq!(list.high, 63);
-        while list.room() > 0 {
+        assert_eq!(list.stack.limit(), 63);
+        while list.stack.room() > 0 {
             list.stack.push(2);
         }
-        list.high = 300;
+        list.stack.set_limit(300);
         assert_eq!(list.decay(), 0);
     }
 

@@ -47,6 +47,12 @@ impl<T, const ALIGN: usize> AlignedArray<T, ALIGN> {
         AlignedArray { start, len }
     }
 
+    /// A pointer to the first item, which may be used to write items.
+    #[inline(always)]
+    pub(super) fn start(&self) -> NonNull<T> {
+        self.start
+    }
+
     /// The memory of `len` items.
     fn layout(len: usize) -> Layout {
         let items = Layout::array::<T>(len).and_then(|items| items.align_to(ALIGN));

@@ -6,6 +6,7 @@
 #[cfg(any(feature = "xdp", feature = "af-packet"))]
 pub mod address;
 pub mod aligned_array;
+pub mod array_stack;
 #[cfg(feature = "xdp")]
 pub mod bpf;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
