@@ -7,8 +7,8 @@ use super::config::{ListSize, Lists, ORDERS};
 use super::large::Large;
 use super::stats::PageLane;
 use super::table::MARK;
-use crate::sync::Lifo;
 use crate::sys::cpu::by_one_register;
+use crate::sys::lifo::Lifo;
 
 /// A worker that only frees moves up to 2^5 batches at once, as in Linux (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const SCALE_MAX: u32 = 5;
@@ -143,7 +143,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     fn new(size: ListSize) -> Self {
-        let mut stack = Lifo::new(size.most, size.batch);
+        let mut stack = Lifo::new(size.most);
         stack.set_limit(size.least);
         Blocks { stack, size, overflows: 0 }
     }

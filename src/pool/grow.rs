@@ -11,7 +11,8 @@ use super::shared::Shared;
 use crate::limits::PAGE_SIZE;
 use crate::page::Page;
 use crate::sync::shim::lock;
-use crate::sync::{Lifo, Steps, Worker};
+use crate::sync::{Steps, Worker};
+use crate::sys::lifo::Lifo;
 use std::panic::Location;
 
 /// Pages requested from the page stage at once (page_pool's 64 frames).
@@ -130,10 +131,11 @@ fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
         gauges.taken.add(got as u64);
         return got;
     }
+    let want = local.refill;
     let got = local.stay(gauges, |stack| {
         let mut got = 0;
         while got < into.len() {
-            if stack.len() == 0 && refill(shared, stack) == 0 {
+            if stack.len() == 0 && refill(shared, stack, want) == 0 {
                 break;
             }
             let hot = stack.pop_slice(into.len() - got);
@@ -158,9 +160,8 @@ fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
     got + shared.take(&mut depot, &mut into[got..])
 }
 
-/// Fills an empty cache up to its batch. Returns how many frames it has now.
-fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
-    let want = stack.batch;
+/// Fills an empty cache up to `want` frames. Returns how many frames it has now.
+fn refill(shared: &Shared, stack: &mut Lifo<u32>, want: usize) -> usize {
     shared.remote_free.pop_ring(want, |ids| {
         stack.extend(ids, |&id| id);
     });

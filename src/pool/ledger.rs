@@ -150,7 +150,7 @@ impl Shared {
         let foreign = slot.steal(|local| {
             let mut foreign = 0;
             let mut visit = |id| foreign += u64::from(!self.is_own(id));
-            local.stay(slot.gauges(), |stack| stack.iter().for_each(|&id| visit(id)));
+            local.stay(slot.gauges(), |stack| stack.items().iter().for_each(|&id| visit(id)));
             // A pool that closes shuts its slot, and takes the frames off the queue when no thief is inside any more. A
             // thief that comes later must not follow their links. One that finds the pool open is waited for.
             let closed = lock(&self.depot).closed;

@@ -5,7 +5,7 @@
 use super::colour::Start;
 use super::frame::Frame;
 use crate::stats::Count;
-use crate::sync::Lifo;
+use crate::sys::lifo::Lifo;
 
 /// The owner's cache. It lies within one line, with the counters of its hot path.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Local {
     /// Frames that the hot path took and gave back since the last cold stay, counted separately from the stack.
     took: u64,
     gave: u64,
+    /// Frames that an empty cache is refilled to; at most the capacity.
+    pub(super) refill: usize,
 }
 
 /// The operations of the owner on its cache, up to its last cold stay.
@@ -30,7 +32,7 @@ pub(crate) struct Gauges {
 impl Local {
     /// Makes a cache of `capacity` frames that is refilled to `refill`.
     pub(crate) fn new(capacity: usize, refill: usize) -> Self {
-        Local { stack: Lifo::new(capacity, refill), took: 0, gave: 0 }
+        Local { stack: Lifo::new(capacity), took: 0, gave: 0, refill: refill.min(capacity) }
     }
 
     /// Takes the frame that was given back last.
@@ -100,7 +102,7 @@ impl Local {
 
     /// Duplicates the newest frame. Returns false if there is none, or no room.
     pub(crate) fn double(&mut self) -> bool {
-        let newest = self.stack.iter().last().copied();
+        let newest = self.stack.items().iter().last().copied();
         newest.is_some_and(|id| self.stack.push(id))
     }
 }

@@ -5,7 +5,8 @@ use super::shared::Shared;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Page;
 use crate::sync::shim::{AtomicU32, lock, yield_now};
-use crate::sync::{Lifo, Steps, Worker};
+use crate::sync::{Steps, Worker};
+use crate::sys::lifo::Lifo;
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -213,12 +214,14 @@ impl Shared {
                 return;
             }
             let (capacity, refill) = depot.cache_now();
+            let fits = (local.capacity(), local.refill) == (capacity, refill);
             local.stay(slot.gauges(), |stack| {
-                if (stack.capacity(), stack.batch) != (capacity, refill) {
+                if !fits {
                     stack.drain(|id| self.put(&mut depot, id));
-                    *stack = Lifo::new(capacity, refill);
+                    *stack = Lifo::new(capacity);
                 }
             });
+            local.refill = refill.min(capacity);
             if depot.watched {
                 self.gather(&mut depot);
             }

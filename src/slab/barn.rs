@@ -97,7 +97,7 @@ impl Barn {
         }
         let kept = self.empty.pop();
         let made = kept.is_none();
-        let empty = kept.unwrap_or_else(|| Sheaf::new(self.capacity, self.capacity));
+        let empty = kept.unwrap_or_else(|| Sheaf::new(self.capacity));
         self.full.push_back(Full { sheaf: std::mem::replace(full, empty), filled_by });
         self.exchanges += 1;
         if self.exchanges > REVIEW * self.limit {

@@ -149,7 +149,7 @@ fn from_sheaves(
         lane.sheaf_free.add(u64::from(exchanged.dropped));
         if exchanged.filled_by != worker {
             // This worker is about to write objects whose lines are with another worker. The lines travel together.
-            let next = local.main.iter().rev().take(CHUNK);
+            let next = local.main.items().iter().rev().take(CHUNK);
             next.for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));
         }
         return local.main.pop();

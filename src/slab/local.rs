@@ -8,7 +8,7 @@ use super::cpu_slab::CpuSlab;
 use super::reference::{Ref, Sheaf};
 use super::stats::SlabLane;
 use crate::stats::Tally;
-use crate::sync::Lifo;
+use crate::sys::lifo::Lifo;
 
 /// The state that a worker keeps of one cache. The fields of the hot path come first, within one cache line.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Local {
 impl Local {
     pub(super) fn new(capacity: usize) -> Self {
         Local {
-            main: Lifo::new(capacity, capacity),
-            spare: Lifo::new(capacity, capacity),
+            main: Lifo::new(capacity),
+            spare: Lifo::new(capacity),
             cpu: CpuSlab::default(),
             tally: Tally::default(),
         }
@@ -51,7 +51,7 @@ impl Local {
         self.main.drain(|object| objects.push(object));
         self.spare.drain(|object| objects.push(object));
         if self.main.room() != capacity {
-            (self.main, self.spare) = (Lifo::new(capacity, capacity), Lifo::new(capacity, capacity));
+            (self.main, self.spare) = (Lifo::new(capacity), Lifo::new(capacity));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The items on the lists of free objects.
 
-use crate::sync::Lifo;
+use crate::sys::lifo::Lifo;
 
 /// A free object: its address, with its cache's number in the upper 16 bits ([`TAG_SHIFT`]).
 pub(super) type Ref = u64;

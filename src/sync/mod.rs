@@ -3,7 +3,6 @@
 mod array;
 mod doorbell;
 mod handle;
-mod lifo;
 #[allow(unsafe_code)]
 mod per_worker;
 pub(crate) mod shim;
@@ -19,7 +18,6 @@ mod worker;
 pub(crate) use array::try_array;
 pub use doorbell::Doorbell;
 pub(crate) use handle::{Close, Handle};
-pub(crate) use lifo::Lifo;
 pub(crate) use per_worker::{Owned, PerWorker};
 #[cfg(test)]
 use slot::Slot;

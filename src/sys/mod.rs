@@ -6,7 +6,6 @@
 #[cfg(any(feature = "xdp", feature = "af-packet"))]
 pub mod address;
 pub mod aligned_array;
-pub mod array_stack;
 #[cfg(feature = "xdp")]
 pub mod bpf;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
@@ -20,6 +19,7 @@ pub mod errno;
 pub mod event;
 pub mod fork;
 pub mod heap;
+pub mod lifo;
 pub mod membarrier;
 pub mod memfd;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]

@@ -1,4 +1,7 @@
-//! An array that is filled from its beginning, with a pointer to where its next item goes.
+//! HOT: the structure of every owner-only cache: a bounded array that works last in, first out.
+//!
+//! Page lists, frame caches and sheaves of objects are this array with different constants. Items that leave in bulk
+//! for another user come from the cold end.
 //!
 //! Unsafe code: the pointers stay inside the array, all items of which are initialised.
 
@@ -7,27 +10,29 @@ use crate::limits::CACHE_LINE;
 use std::ptr::NonNull;
 use std::slice;
 
-/// A stack of `T` in an array on cache lines. It holds a pointer instead of a length, so that an item is reached without an
-/// index: the item that was put last is often taken next, before its store has completed.
+/// An array of up to a fixed number of `T`, newest last.
 ///
-/// The order of the fields puts those of [`pop`](ArrayStack::pop) first.
+/// It holds a pointer instead of a length, so that an item is reached without an index: the item that was put last is
+/// often taken next, before its store has completed.
+///
+/// The order of the fields puts those of [`pop`](Lifo::pop) first.
 #[derive(Debug)]
 #[repr(C)]
-pub struct ArrayStack<T> {
+pub struct Lifo<T> {
     /// One place behind the newest item. Invariant: inside `items` or at its end.
     top: NonNull<T>,
     items: AlignedArray<T, CACHE_LINE>,
-    /// Where [`push`](ArrayStack::push) stops. Invariant: as for `top`, but it may lie below it.
+    /// Where [`push`](Lifo::push) stops. Invariant: as for `top`, but it may lie below it.
     limit: NonNull<T>,
 }
 
 // SAFETY: both pointers point into `items`, which the stack owns.
-unsafe impl<T: Send> Send for ArrayStack<T> {}
+unsafe impl<T: Send> Send for Lifo<T> {}
 // SAFETY: as above; what takes `&self` only reads.
-unsafe impl<T: Sync> Sync for ArrayStack<T> {}
+unsafe impl<T: Sync> Sync for Lifo<T> {}
 
-impl<T: Copy + Default> ArrayStack<T> {
-    /// Makes an empty stack with room for `capacity` items.
+impl<T: Copy + Default> Lifo<T> {
+    /// Makes an empty array with room for `capacity` items.
     ///
     /// # Panics
     /// If they do not fit into memory.
@@ -35,9 +40,9 @@ impl<T: Copy + Default> ArrayStack<T> {
     pub fn new(capacity: usize) -> Self {
         let items = AlignedArray::new(capacity, T::default);
         let top = items.start();
-        let mut stack = ArrayStack { top, limit: top, items };
-        stack.set_limit(capacity);
-        stack
+        let mut lifo = Lifo { top, limit: top, items };
+        lifo.set_limit(capacity);
+        lifo
     }
 
     /// The place of the item with this number.
@@ -78,6 +83,12 @@ impl<T: Copy + Default> ArrayStack<T> {
         true
     }
 
+    /// Takes the newest `n` items, or all if there are fewer. The oldest of them comes first.
+    #[inline(always)]
+    pub fn pop_slice(&mut self, n: usize) -> &[T] {
+        self.pop_exactly(n.min(self.len())).unwrap_or_default()
+    }
+
     /// Takes the newest `n` items, oldest first. Returns None if there are fewer.
     #[inline(always)]
     pub fn pop_exactly(&mut self, n: usize) -> Option<&[T]> {
@@ -91,9 +102,22 @@ impl<T: Copy + Default> ArrayStack<T> {
         }
     }
 
-    /// Puts `n` items, which the caller writes: until then they are of any value. Returns None if there is no room.
+    /// Puts the items that `item` makes from `from`, from the first on, until the limit is reached. Returns how many it
+    /// put.
+    ///
+    /// It takes a slice instead of an iterator, so that the copy is a few vector instructions.
     #[inline(always)]
-    pub fn push_exactly(&mut self, n: usize) -> Option<&mut [T]> {
+    pub fn extend<S>(&mut self, from: &[S], item: impl Fn(&S) -> T) -> usize {
+        let n = from.len().min(self.room());
+        let places = self.places(n).unwrap_or_default();
+        places.iter_mut().zip(from).for_each(|(place, from)| *place = item(from));
+        n
+    }
+
+    /// Returns the next `n` slots for the caller to write. Their contents count as items from now on. Returns None if
+    /// there is no room for `n` items.
+    #[inline(always)]
+    pub fn places(&mut self, n: usize) -> Option<&mut [T]> {
         if n > self.room() {
             return None;
         }
@@ -105,11 +129,28 @@ impl<T: Copy + Default> ArrayStack<T> {
         }
     }
 
-    /// Takes out the `n` oldest items.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    pub fn remove_oldest(&mut self, n: usize) {
+    /// Takes out the `n` oldest items, or all if there are fewer.
+    pub fn coldest(&mut self, n: usize, mut give: impl FnMut(T)) {
+        let n = n.min(self.len());
+        self.items()[..n].iter().for_each(|&item| give(item));
+        self.remove_coldest(n);
+    }
+
+    /// Copies the oldest items into an array and takes them out, as many as the array has room for. Returns how many.
+    pub fn coldest_into(&mut self, into: &mut [T]) -> usize {
+        let n = into.len().min(self.len());
+        into[..n].copy_from_slice(&self.items()[..n]);
+        self.remove_coldest(n);
+        n
+    }
+
+    /// Takes all items out.
+    pub fn drain(&mut self, give: impl FnMut(T)) {
+        self.coldest(self.len(), give);
+    }
+
+    /// Moves the items behind the `n` oldest to the beginning.
+    fn remove_coldest(&mut self, n: usize) {
         let len = self.len();
         self.items.copy_within(n..len, 0);
         self.top = self.at(len - n);
@@ -158,39 +199,42 @@ impl<T: Copy + Default> ArrayStack<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::ArrayStack;
+    use super::Lifo;
 
     #[test]
-    fn a_stack_without_room_takes_and_gives_nothing() {
-        let mut stack = ArrayStack::<u64>::new(0);
-        assert_eq!((stack.push(1), stack.pop(), stack.len(), stack.room()), (false, None, 0, 0));
-        assert_eq!(stack.pop_exactly(1), None);
-        assert_eq!(stack.push_exactly(1), None);
-        assert_eq!(stack.pop_exactly(0), Some(&[][..]));
-        assert!(stack.items().is_empty());
+    fn an_array_without_room_takes_and_gives_nothing() {
+        let mut lifo = Lifo::<u64>::new(0);
+        assert_eq!((lifo.push(1), lifo.pop(), lifo.len(), lifo.room()), (false, None, 0, 0));
+        assert_eq!(lifo.pop_exactly(1), None);
+        assert_eq!(lifo.places(1), None);
+        assert_eq!(lifo.pop_exactly(0), Some(&[][..]));
+        assert!(lifo.items().is_empty());
     }
 
     #[test]
     fn items_above_a_lowered_limit_stay_and_no_more_are_put() {
-        let mut stack = ArrayStack::new(4);
-        assert!((1..=4).all(|item| stack.push(item)));
-        assert!(!stack.push(5), "the array is full");
-        stack.set_limit(2);
-        assert_eq!((stack.room(), stack.limit(), stack.push(5)), (0, 2, false));
-        assert_eq!(stack.push_exactly(1), None);
-        assert_eq!(stack.pop_exactly(3), Some(&[2, 3, 4][..]));
-        assert_eq!((stack.room(), stack.push(6), stack.push(7)), (1, true, false));
-        assert_eq!(stack.items(), [1, 6]);
-        stack.set_limit(9);
-        assert_eq!((stack.limit(), stack.capacity(), stack.room()), (4, 4, 2));
+        let mut lifo = Lifo::new(4);
+        assert!((1..=4).all(|item| lifo.push(item)));
+        assert!(!lifo.push(5), "the array is full");
+        lifo.set_limit(2);
+        assert_eq!((lifo.room(), lifo.limit(), lifo.push(5)), (0, 2, false));
+        assert_eq!(lifo.places(1), None);
+        assert_eq!(lifo.pop_exactly(3), Some(&[2, 3, 4][..]));
+        assert_eq!((lifo.room(), lifo.push(6), lifo.push(7)), (1, true, false));
+        assert_eq!(lifo.items(), [1, 6]);
+        lifo.set_limit(9);
+        assert_eq!((lifo.limit(), lifo.capacity(), lifo.room()), (4, 4, 2));
     }
 
     #[test]
-    fn the_oldest_leave_from_below() {
-        let mut stack = ArrayStack::new(5);
-        stack.push_exactly(5).unwrap().copy_from_slice(&[1, 2, 3, 4, 5]);
-        stack.remove_oldest(2);
-        assert_eq!(stack.items(), [3, 4, 5]);
-        assert_eq!((stack.pop(), stack.len()), (Some(5), 2));
+    fn the_newest_comes_out_first_and_the_oldest_leave_in_bulk() {
+        let mut lifo = Lifo::new(4);
+        assert_eq!(lifo.extend(&[1, 2, 3, 4, 5, 6], |&item| item), 4);
+        assert!(!lifo.push(5));
+        let mut cold = Vec::new();
+        lifo.coldest(2, |i| cold.push(i));
+        assert_eq!((cold, lifo.room()), (vec![1, 2], 2));
+        assert_eq!(lifo.pop_slice(9), [3, 4]);
+        assert_eq!((lifo.pop(), lifo.len()), (None, 0));
     }
 }
