@@ -7,7 +7,6 @@ use super::config::{ListSize, Lists, ORDERS};
 use super::large::Large;
 use super::stats::PageLane;
 use super::table::MARK;
-use crate::sys::cpu::by_one_register;
 use crate::sys::lifo::Lifo;
 
 /// A worker that only frees moves up to 2^5 batches at once, as in Linux (`CONFIG_PCP_BATCH_SCALE_MAX`).
@@ -53,7 +52,6 @@ impl Local {
     #[inline(always)]
     pub(super) fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
         let Some(list) = self.lists.get_mut(usize::from(order)) else { return self.pop_large(order, lane) };
-        let list = by_one_register(list);
         let number = list.stack.pop()?;
         lane.cached[usize::from(order)].set(list.stack.len() as u64);
         Some(number)
@@ -196,6 +194,10 @@ impl Blocks {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::limits::CACHE_LINE;
+    use crate::stats::Count;
+    use crate::sync::Slot;
+    use std::mem;
 
     fn tuned(least: usize, most: usize, batch: usize) -> Blocks {
         Blocks::new(ListSize { least, most, batch })
@@ -214,6 +216,12 @@ mod tests {
         );
         local.pop(0, &lane).unwrap();
         assert_eq!((local.keep(0, &[7, 8], &lane), lane.cached[0].get()), (1, high as u64));
+    }
+
+    #[test]
+    fn what_a_hit_counts_lies_in_one_line() {
+        let first_gauge = mem::offset_of!(PageLane, cached) + size_of::<Count>();
+        assert!(Slot::<Local, PageLane>::GAUGES_AT + first_gauge <= CACHE_LINE);
     }
 
     #[test]

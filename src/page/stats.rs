@@ -6,15 +6,20 @@ use crate::sync::shim::{AtomicU32, fence};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// One worker's gauges and counters.
+///
+/// What the hot path counts comes first, and lies in one cache line.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct PageLane {
+    /// Blocks given out. Counts only while statistics are on.
+    pub(super) allocated: Count,
+    /// Blocks taken back. Counts only while statistics are on.
+    pub(super) freed: Count,
     /// The number of blocks in the worker's list of each order. Always kept.
     pub(super) cached: [Count; ORDERS],
     /// The number of pages in the worker's lists of larger orders. Always kept.
     pub(super) cached_large: Count,
     /// This counter and the following ones count only while statistics are on.
-    pub(super) allocated: Count,
-    pub(super) freed: Count,
     pub(super) missed: Count,
     pub(super) failed: Count,
     pub(super) overflowed: Count,

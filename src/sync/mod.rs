@@ -20,7 +20,7 @@ pub use doorbell::Doorbell;
 pub(crate) use handle::{Close, Handle};
 pub(crate) use per_worker::{Owned, PerWorker};
 #[cfg(test)]
-use slot::Slot;
+pub(crate) use slot::Slot;
 pub(crate) use steps::Steps;
 pub(crate) use tail::{make_of_first, make_of_last, move_last, move_while, put_newest, take_newest};
 pub(crate) use worker::{Leave, Roster};

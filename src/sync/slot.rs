@@ -84,6 +84,10 @@ impl<L, G: Default> Slot<L, G> {
 }
 
 impl<L, G> Slot<L, G> {
+    /// TEST: where the gauges begin, in bytes from the beginning of a cache line.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) const GAUGES_AT: usize = std::mem::offset_of!(Self, gauges) % crate::limits::CACHE_LINE;
+
     /// The gauges: counts of the owner that others may read.
     #[inline(always)]
     pub(crate) fn gauges(&self) -> &G {

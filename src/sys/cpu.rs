@@ -86,13 +86,6 @@ pub fn in_one_register<T>(pointer: *const T) -> *const T {
     one
 }
 
-/// The same place, reached through one register: see [`in_one_register`].
-#[inline(always)]
-pub fn by_one_register<T>(place: &mut T) -> &mut T {
-    // SAFETY: it is the same pointer, and `place` is not used again while the result is.
-    unsafe { &mut *in_one_register(ptr::from_mut(place)).cast_mut() }
-}
-
 /// The pointer `meant`, predicted to lie at `recent`, which is its address afterwards.
 ///
 /// If the guess is right, data behind it is reached without waiting for the loads that led to `meant`. A branch, which

@@ -64,8 +64,10 @@ impl<T: Copy + Default> Lifo<T> {
         }
         // SAFETY: the top is above the beginning, so there is an item below it.
         unsafe {
-            self.top = self.top.sub(1);
-            Some(self.top.read())
+            let newest = self.top.sub(1);
+            let item = newest.read();
+            self.top = newest;
+            Some(item)
         }
     }
 
