@@ -18,12 +18,16 @@ pub enum RecordedQueue {
     Worker,
 }
 
-/// The limit that keeps one flow from filling an inbox (flow limit of receive packet steering), for steered frames.
+/// The limit that keeps one flow, or the flows of one port, from filling an inbox (flow limit of receive packet steering), for
+/// steered frames.
 ///
 /// All packets without IP addresses are one flow. In the last eighth of an inbox, or in the last `history + BATCH_MAX`
 /// frames if they are more, but not in its first half, each frame's flow is recorded among the last `history`. Frames of a
 /// flow that makes up more than half of them are dropped, so that there is room for the other flows. The kernel's limit
 /// begins at half of a queue, which a single fast flow reaches in every burst.
+///
+/// In the last sixteenth of an inbox, or in the last `2 * BATCH_MAX` frames if they are more, the same holds for the port that
+/// received a frame. A flood from many sources is many flows, and leaves this room to other ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowLimitConfig {
     /// Number of frames remembered, 2 to 65536.
@@ -51,7 +55,7 @@ pub struct MeshConfig {
     /// Maximum time that a short list waits, as long as its worker polls. 0, the default, sends every list at the end
     /// of each round.
     pub linger: Duration,
-    /// Keeps one flow from taking a whole inbox, by dropping steered frames. Frames passed by
+    /// Keeps one flow or one port from taking a whole inbox, by dropping steered frames. Frames passed by
     /// [`Outbox::hand_off`](super::Outbox::hand_off) are not subject to it. None, the default, sets no such limit: then
     /// no frame that fits is dropped.
     pub flow_limit: Option<FlowLimitConfig>,

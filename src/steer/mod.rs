@@ -54,7 +54,7 @@
 //! ```
 //! Frames are lost in three ways, each counted ([`InboxStats`]):
 //! - [`Outbox::steer_or_drop`] and [`Outbox::hand_off_or_drop`] drop frames that do not fit.
-//! - A [flow limit](MeshConfig::flow_limit), if one is set, drops steered frames.
+//! - A [flow limit](MeshConfig::flow_limit), if one is set, drops steered frames of flows and ports that fill an inbox.
 //! - An inbox or an outbox is dropped with frames inside; [`Inbox::hand_over`] and [`Outbox::flush_all`] would have
 //!   passed them on.
 //!

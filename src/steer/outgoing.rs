@@ -198,17 +198,20 @@ impl Outgoing {
         frames.free(w);
     }
 
-    /// Drops frames of flows that have more than their share. The inbox is nearly full, so there is time.
+    /// Drops frames of flows and ports that have more than their share. The inbox is nearly full, so there is time.
     #[cold]
     #[inline(never)]
     fn limit_flows(&mut self, w: &mut Worker, hash: &Toeplitz) {
         let Some(limit) = &mut self.limit else { return };
         let (mut listed, mut dropped) = (std::mem::take(&mut self.list), Batch::new());
-        let mut frames = listed.drain();
+        let (sent, mut frames) = (self.lane.backlog_seen(), listed.drain());
         for run in &mut self.runs {
             for _ in 0..std::mem::take(&mut run.frames) {
                 let Some(frame) = frames.as_slice().first() else { break };
-                if run.by == By::Caller || limit.admits(hash.flow(frame.data(), run.source.queue)) {
+                let load = sent + self.list.len() as u32;
+                let mut is_admitted =
+                    || limit.admits(hash.flow(frame.data(), run.source.queue), run.source.port, load);
+                if run.by == By::Caller || is_admitted() {
                     run.frames += frames.move_to(&mut self.list, 1);
                 } else {
                     frames.move_to(&mut dropped, 1);

@@ -312,7 +312,7 @@ fn a_flow_limit_leaves_a_flow_seven_eighths_of_an_inbox() {
     assert_eq!((rig.mesh.stats()[1].enqueued, rig.mesh.stats()[1].drops.total()), (896, 0));
     rig.steer(0, run(7, 896, 64));
     rig.flush(0);
-    rig.steer(0, run(8, 0, 60));
+    rig.steer_from(0, Source { port: 4, queue: 0 }, run(8, 0, 60));
     rig.flush(0);
     let stats = rig.mesh.stats()[1];
     assert_eq!(stats.drops.flow_limit, 64 - 8 + 60 - 8, "each flow may fill half of the history");
@@ -321,22 +321,41 @@ fn a_flow_limit_leaves_a_flow_seven_eighths_of_an_inbox() {
     assert!(rig.pool.ledger().all_freed());
 }
 
+/// Seen: beside a flood with random sources by one port, 353 of 2,160 pings of hosts behind other ports were dropped under
+/// `--steer hash`. Each packet of the flood was a flow of its own, so no flow limit held it, and it kept the inbox full.
+#[test]
+fn a_flood_of_many_flows_by_one_port_leaves_room_in_an_inbox_to_other_ports() {
+    let mut rig =
+        rig(&MeshConfig { flow_limit: Some(FlowLimitConfig::default()), ..steering(2, "map=rx0:1") });
+    for round in 0..26 {
+        rig.steer(0, (0..60).map(|flow| (1000 + 60 * round + flow, 0)));
+        rig.steer_from(0, Source { port: 5, queue: 0 }, (0..4).map(|flow| (100 + flow, round)));
+        rig.flush(0);
+    }
+    let (stats, taken) = (rig.mesh.stats()[1], rig.take_all(1));
+    let others = taken.iter().filter(|(flow, _)| *flow < 1000).count();
+    assert_eq!(others, 4 * 26, "no frame of the other port is dropped: {stats:?}");
+    assert_eq!(stats.drops.total(), stats.drops.flow_limit);
+    assert_eq!(taken.len() as u64 + stats.drops.total(), 26 * 64);
+    assert!(rig.pool.ledger().all_freed());
+}
+
 #[test]
 fn one_flow_cannot_take_a_whole_inbox() {
     let mut rig =
         rig(&MeshConfig { flow_limit: Some(FlowLimitConfig::default()), ..steering(2, "map=rx0:1") });
-    for round in 0..36 {
+    for round in 0..26 {
         rig.steer(0, run(7, 60 * round, 60));
         rig.steer(0, (0..4).map(|flow| (100 + flow, round)));
         rig.flush(0);
     }
     let stats = rig.mesh.stats()[1];
-    assert!(stats.drops.flow_limit > 1000, "{stats:?}");
+    assert!(stats.drops.flow_limit > 700, "{stats:?}");
     assert_eq!(stats.drops.inbox_full, 0, "the inbox never fills: {stats:?}");
     let taken = rig.take_all(1);
     let others = taken.iter().filter(|(flow, _)| *flow >= 100).count();
-    assert_eq!(others, 4 * 36, "no frame of the others is dropped");
-    assert_eq!(taken.len() as u64 + stats.drops.total(), 36 * 64);
+    assert_eq!(others, 4 * 26, "no frame of the others is dropped");
+    assert_eq!(taken.len() as u64 + stats.drops.total(), 26 * 64);
     assert!(taken.windows(2).all(|two| two[0].0 != 7 || two[1].0 != 7 || two[0].1 < two[1].1));
     assert!(rig.pool.ledger().all_freed());
 }

@@ -37,7 +37,8 @@ pub struct SteerArgs {
     /// the inbox too.
     ///
     /// flow-limit=on|off: the last eighth of an inbox is for the flows that do not fill it: frames of a flow that makes up most of
-    /// the last frames are dropped there (flow_limit), so that this flow cannot keep the others out. The default is on.
+    /// the last frames are dropped there (flow_limit), so that this flow cannot keep the others out. In the last sixteenth this holds
+    /// for a port too, so that a flood of many flows by one port cannot keep the other ports out. The default is on.
     ///
     /// batch=N: hand-off batch size, 1 to 64 (default 1). A shorter batch is held back for up to linger=US microseconds, at most a
     /// second (default 0: every batch is sent at the end of a poll round).
