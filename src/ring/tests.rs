@@ -146,11 +146,18 @@ fn items_still_lent_when_both_sides_go_are_dropped_once() {
 
 /// Lends one item, for which there is room.
 #[allow(unsafe_code)]
-fn lend<T>(lender: &mut Lender<T>, item: T) {
+pub(crate) fn lend<T>(lender: &mut Lender<T>, item: T) {
     let item = ManuallyDrop::new(item);
     // SAFETY: the item is not used any more here; ManuallyDrop has its layout.
     let sent = unsafe { lender.lend(std::slice::from_ref(&*item)) };
     assert_eq!(sent, 1);
+}
+
+/// Takes back the items that were returned, of a ring of four.
+pub(crate) fn take_back<T>(lender: &mut Lender<T>) -> Vec<T> {
+    let mut back = [const { MaybeUninit::uninit() }; 4];
+    let n = lender.reclaim(&mut back);
+    back.into_iter().take(n).map(reclaimed).collect()
 }
 
 /// An item that was written by `reclaim`.

@@ -3,23 +3,19 @@
 //! For ThreadSanitizer (`--cfg tsan`) there is a lock that it can see through. It does not know the locks of the
 //! standard library, which is built without it.
 
-#[cfg(all(feature = "comparisons", loom))]
-pub(crate) use loom::sync::atomic::AtomicBool;
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
 #[cfg(tsan)]
 pub(crate) use spin::mutex::{Mutex, MutexGuard};
-#[cfg(all(feature = "comparisons", not(loom)))]
-pub(crate) use std::sync::atomic::AtomicBool;
 #[cfg(not(any(loom, tsan)))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     thread::yield_now,
 };
 

@@ -96,7 +96,7 @@ impl Network {
 
     /// Sends until nothing is left to send or it is to stop, and verifies until the forwarders are drained. `ended`
     /// counts the packets that never come back.
-    pub fn run(mut self, phases: &Phases, ended: &impl Ended) -> Traveled {
+    pub fn run(&mut self, phases: &Phases, ended: &impl Ended) -> Traveled {
         let _over = Over(phases);
         let mut idle = 0;
         while self.generators().any(|generator| generator.left > 0) && !phases.is_sending_to_stop() {

@@ -361,7 +361,7 @@ pub fn sample() -> Report {
     use netmem::port::mem::{MemConfig, MemPort};
     use netmem_traffic::Tally;
     let port = |name| {
-        MemPort::pair(name, &MemConfig::default()).map(|(port, _)| PortReport::new(0, &port, String::new()))
+        MemPort::pair(name, &MemConfig::default()).map(|(port, _far)| PortReport::new(0, &port, "".into()))
     };
     let sink = Tally { received: 93, ..Tally::default() };
     let windows = Some(Quantiles { p10: 40.0, p50: 50.0, p90: 60.0, windows: 7, dropped: 1 });

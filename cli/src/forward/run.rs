@@ -58,9 +58,9 @@ struct Ran {
 }
 
 /// The threads and data besides the workers: the network with its core, the local queue, the follower of routes,
-/// the cuts, and the states of ports.
+/// the cuts, and the states of ports. The network lives until the ports are closed: a mem port without its device is down.
 type Beside<'a> = (
-    Option<(Network, Option<usize>)>,
+    Option<&'a mut (Network, Option<usize>)>,
     Option<RetentionThread>,
     Option<Following>,
     Option<&'a Arc<Cuts>>,
@@ -83,7 +83,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let Dataplane {
         memory,
         mut setups,
-        network,
+        mut network,
         mut own,
         mut links,
         retention,
@@ -102,13 +102,13 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
     let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file);
-    let beside = (network, retention, following, scraped.as_ref().map(|of| &of.cuts), &latest_status);
+    let beside = (network.as_mut(), retention, following, scraped.as_ref().map(|s| &s.cuts), &latest_status);
     let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, ready) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.ready_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
     let (ports, owners, pools) = close_ports(setups);
-    drop(hooks);
+    drop((hooks, network));
     let (pools, still_out) = close_pools(pools, owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
     Ok(Report {
@@ -190,12 +190,12 @@ fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],
     ended: &'scope Gone<'_>,
-    (network, retention, following, cuts, _): Beside<'_>,
+    (network, retention, following, cuts, _): Beside<'scope>,
     phases: &'scope Phases,
 ) -> Result<Threads<'scope>, Failure> {
     let network = network.map(|(network, core)| {
         let run = move || {
-            let core = pin(core);
+            let core = pin(*core);
             phases.await_receiving();
             (core, network.run(phases, ended))
         };

@@ -4,7 +4,7 @@ use super::{Forwarder, MemPort, Reason, Rig, cross_connect, rig};
 use netmem::pool::Frame;
 use netmem::port::copying::{CopyingPort, Device, RxBuffers};
 use netmem::port::mem::{MemConfig, MemDevice};
-use netmem::port::{PortCounters, PortState};
+use netmem::port::{Port, PortCounters, PortState};
 use netmem::stats::Writer;
 
 /// A device that accepts no frames for this many rounds.
@@ -97,6 +97,34 @@ fn frames_wait_for_a_port_that_is_briefly_full_and_not_for_one_that_is_down() {
     assert_eq!(ten(rig, device), (10, 0));
     let (rig, device) = leads_to(usize::MAX, PortState::Down("unplugged".into()));
     assert_eq!(ten(rig, device), (0, 10));
+}
+
+#[test]
+fn frames_for_a_link_whose_device_is_dropped_are_lost_or_refused_and_counted() {
+    let mut rig = rig(512, cross_connect());
+    let (lost, device) = MemPort::pair("1", &MemConfig::default()).unwrap();
+    let (from, mut network) = MemPort::pair("0", &MemConfig::default()).unwrap();
+    let counters = lost.counters();
+    rig.forwarder =
+        Forwarder::new(vec![Box::new(from), Box::new(lost)], rig.pool.clone(), cross_connect()).unwrap();
+    let mut receive = |rig: &mut Rig| {
+        rig.forwarder.poll(&mut rig.w);
+        assert_eq!(network.deliver(10, |_| 60), 10);
+        rig.forwarder.poll(&mut rig.w);
+        rig.check();
+    };
+    receive(&mut rig);
+    drop(device);
+    receive(&mut rig);
+    receive(&mut rig);
+    rig.forwarder.poll(&mut rig.w);
+    let meters = rig.forwarder.meters();
+    let refused = meters.drops.get(Reason::TxRefused);
+    assert_eq!((meters.transmitted.get(), meters.completed.get(), refused), (10, 10, 20));
+    assert_eq!(counters.tx_lost.get(), 10);
+    rig.check();
+    drop(network);
+    rig.end();
 }
 
 #[test]

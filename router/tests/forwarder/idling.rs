@@ -153,6 +153,8 @@ fn a_worker_sleeps_while_a_port_has_only_packets_that_it_cannot_receive_yet() {
 /// A port that may report packets, of which it gives none.
 struct Starved {
     within: MemPort,
+    /// Keeps the port up.
+    _far: MemDevice,
     is_ready: bool,
     /// Each call leaves a packet to the kernel.
     discards: bool,
@@ -163,8 +165,8 @@ struct Starved {
 
 impl Starved {
     fn new(is_ready: bool, discards: bool) -> Starved {
-        let (within, _) = MemPort::pair("starved", &MemConfig::default()).unwrap();
-        Starved { within, is_ready, discards, counters: Writer::default(), asked: Arc::default() }
+        let (within, _far) = MemPort::pair("starved", &MemConfig::default()).unwrap();
+        Starved { within, _far, is_ready, discards, counters: Writer::default(), asked: Arc::default() }
     }
 }
 

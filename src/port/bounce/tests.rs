@@ -5,7 +5,7 @@ use crate::pool::{Batch, Pool};
 use crate::port::conformance::{self, Fixture};
 use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::port::tests::moody::{Mood, Moody};
-use crate::port::{Complete, Fill, Port, Rx, Tx};
+use crate::port::{Complete, Fill, Port, PortState, Rx, Tx};
 use crate::wire::offload::{Offload, PartialChecksum};
 
 /// Number of frames of the port's own pool.
@@ -205,5 +205,23 @@ fn copies_that_a_device_has_lost_leave_their_originals_and_the_port_sends_on() {
     assert_eq!(port.complete(&mut here.w, &mut done), 8);
     done.free(&mut here.w);
     frames.free(&mut here.w);
+    assert!(here.pool.ledger().all_freed() && own.ledger().all_freed());
+}
+
+#[test]
+fn originals_come_back_when_the_device_of_the_inner_port_is_dropped() {
+    let Bounced { mut port, device, own, mut here } = bounced(8, OWN);
+    port.refill(&mut here.w, &here.pool);
+    let mut frames = Batch::new();
+    here.pool.alloc_burst(&mut here.w, &mut frames, 6);
+    frames.put_each(60, |_, bytes| bytes.fill(1));
+    assert_eq!(port.tx(&mut here.w, &mut frames), 6);
+    drop(device);
+    assert!(port.is_failed() && port.state() != PortState::Up && !port.can_retry_tx());
+    here.pool.alloc_burst(&mut here.w, &mut frames, 2);
+    assert_eq!((port.tx(&mut here.w, &mut frames), frames.len()), (0, 2));
+    assert_eq!((port.complete(&mut here.w, &mut frames), port.counters().tx_lost.get()), (6, 6));
+    frames.free(&mut here.w);
+    drop(port);
     assert!(here.pool.ledger().all_freed() && own.ledger().all_freed());
 }

@@ -1,5 +1,6 @@
 //! COLD: makes both ends of the link.
 
+use super::end::LinkEnd;
 use super::{MemDevice, MemPort};
 use crate::port::PortCounters;
 use crate::port::posted::Descriptors;
@@ -57,14 +58,17 @@ impl MemPort {
         let ((rx, filling), (tx, sending)) = (loan(config.ring as u32, 0), loan(config.ring as u32, 0));
         let counters = Arc::new(PortCounters::default());
         let bell = Arc::new(Doorbell::new().map_err(|error| MemError::Event(error.to_string()))?);
+        let end = Arc::new(LinkEnd::new());
         let port = MemPort {
             name: format!("mem:{name}"),
             rx: Descriptors::new(rx),
             tx: Descriptors::new(tx),
             bell: Arc::clone(&bell),
             counters: Arc::clone(&counters),
+            end: Arc::clone(&end),
+            is_end_reported: false,
         };
-        let device = MemDevice::new(filling, sending, config.coalesce, bell, counters);
+        let device = MemDevice::new((filling, sending), config.coalesce, bell, counters, end);
         Ok((port, device))
     }
 }

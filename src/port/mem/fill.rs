@@ -6,13 +6,14 @@ use crate::port::Fill;
 use crate::sync::Worker;
 
 impl Fill for MemPort {
+    /// Free slots; 0 without a device.
     fn fill_room(&mut self) -> usize {
-        self.rx.room(usize::MAX)
+        if self.end.is_device_gone() { 0 } else { self.rx.room(usize::MAX) }
     }
 
     #[inline]
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let n = self.rx.room(frames.len());
+        let n = if self.end.is_device_gone() { 0 } else { self.rx.room(frames.len()) };
         frames.empty_first(n);
         self.rx.post(w, frames, n);
         self.counters.filled.add(n as u64);

@@ -2,6 +2,7 @@
 
 use super::MemPort;
 use crate::port::Wake;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Number of frames of the next burst whose first lines are prefetched at the end of a round.
@@ -14,9 +15,11 @@ impl Wake for MemPort {
         self.rx.prefetch_frames(NEXT);
     }
 
+    /// Returns true once after the device was dropped, so that the worker looks at the state of the port.
     fn arm(&mut self) -> bool {
         self.bell.arm();
-        self.rx.has_returned() || self.tx.has_returned()
+        let is_news = self.end.is_device_gone() && !mem::replace(&mut self.is_end_reported, true);
+        is_news || self.rx.has_returned() || self.tx.has_returned()
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -20,8 +20,9 @@ fn sections() -> Vec<(&'static str, String)> {
     let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() }).unwrap();
     let mut worker = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames: 64, ..Default::default() }).unwrap();
-    let ports = ["left", "right"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap().0);
-    let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+    let links = ["left", "right"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
+    let (ports, _devices): (Vec<_>, Vec<_>) =
+        links.into_iter().map(|(port, device)| (Box::new(port) as Box<dyn Port>, device)).unzip();
     let forwarder = Forwarder::new(ports, pool.clone(), Box::new(CrossConnect)).unwrap();
     let mut answer = Answer::first(&forwarder);
     answer.windows = Some(Quantiles { p10: 1.0, p50: 1.0, p90: 1.0, windows: 1, dropped: 0 });

@@ -11,6 +11,8 @@ struct One {
     forwarder: Forwarder,
     w: Worker,
     device: MemDevice,
+    /// Keeps the other port up.
+    _far: MemDevice,
     recording: Recording,
 }
 
@@ -25,7 +27,7 @@ fn team(record: RecordedQueue, mood: Mood) -> (Memory, Vec<One>) {
     let one = |end: Steering| {
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
-        let [(a, device), (b, _)] =
+        let [(a, device), (b, _far)] =
             ["a", "b"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
         let (mut recorder, mut recording) = recorder(Box::new(AsTold), 2, RecorderConfig { packets: 256 });
         recorder.follow(&times, Some(end.worker() as u16), &mut recording);
@@ -33,7 +35,7 @@ fn team(record: RecordedQueue, mood: Mood) -> (Memory, Vec<One>) {
         let mut forwarder = Forwarder::new(ports, pool, Box::new(recorder)).unwrap();
         forwarder.set_steering(end);
         forwarder.poll(&mut w);
-        One { forwarder, w, device, recording }
+        One { forwarder, w, device, _far, recording }
     };
     let workers = ends.into_iter().map(one).collect();
     (memory, workers)
