@@ -106,9 +106,13 @@ impl AsyncPort {
     /// Receives waiting frames. Returns None if the task must wait.
     fn receive_now(&mut self, frames: &mut Batch) -> Option<usize> {
         self.tend();
-        let received = self.port.0.rx(&mut self.worker, frames);
-        let has_ended = || self.receives_no_more() || self.port.0.is_failed();
-        let is_done = received > 0 || frames.room() == 0 || has_ended();
+        let mut received = self.try_receive(frames);
+        let has_failed = received == 0 && self.port.0.is_failed();
+        if has_failed {
+            // Packets may have come between that look and the failure.
+            received = self.try_receive(frames);
+        }
+        let is_done = received > 0 || frames.room() == 0 || has_failed || self.receives_no_more();
         is_done.then(|| {
             self.watch.worked();
             received

@@ -98,6 +98,7 @@ impl Driver {
         let mut pause = shortest;
         while !self.asked.has_changed().is_ok_and(|is_asked| is_asked) {
             consume_budget().await;
+            let had_failed = self.seen.borrow().is_failed;
             let moved = self.round();
             let is_read = !self.incoming.is_closed();
             let is_sent = !self.is_open && self.to_send.is_empty();
@@ -111,7 +112,11 @@ impl Driver {
             }
             let has_received = !self.received.is_empty();
             if !has_received && self.seen.borrow().is_failed {
-                break;
+                if had_failed {
+                    break;
+                }
+                // Packets may have come between the reception of this round and the failure.
+                continue;
             }
             if has_received && !is_read {
                 // The reader went during the round. The next one frees what it would have read.

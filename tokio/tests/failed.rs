@@ -5,10 +5,12 @@
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod scripted;
 
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::{Batch, PortState};
-use netmem_tokio::close_pool;
+use netmem_tokio::{AsyncPort, close_pool};
 use scripted::{PATIENCE, RING, Script, frames, runtime, scripted, until};
 use std::sync::atomic::Ordering::SeqCst;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Takes the port down for good.
@@ -34,6 +36,60 @@ fn a_reception_ends_when_its_port_is_down_for_good_after_the_packets_that_wait()
         let mut rest = Batch::new();
         assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.unwrap(), 2);
         assert_eq!(timeout(PATIENCE, port.receive(&mut rest)).await.unwrap(), 0);
+    });
+}
+
+/// Found in a review: packets that came between the last look for packets and the failure stayed in the port.
+#[test]
+fn packets_that_come_just_before_a_port_fails_are_received() {
+    runtime().block_on(async {
+        let (mut port, script) = scripted(64);
+        script.last.store(3, SeqCst);
+        fail(&script);
+        let mut frames = Batch::new();
+        assert_eq!(timeout(PATIENCE, port.receive(&mut frames)).await.unwrap(), 3);
+        assert_eq!(timeout(PATIENCE, port.receive(&mut frames)).await.expect("it ends"), 0);
+
+        let (port, script) = scripted(64);
+        let (mut incoming, _outgoing, driver) = port.share(4);
+        script.last.store(3, SeqCst);
+        fail(&script);
+        let driver = tokio::spawn(driver.run());
+        for _ in 0..3 {
+            assert!(timeout(PATIENCE, incoming.receive()).await.unwrap().is_some());
+        }
+        assert!(timeout(PATIENCE, incoming.receive()).await.expect("the end").is_none());
+        timeout(PATIENCE, driver).await.expect("the driver ends").unwrap();
+    });
+}
+
+/// A port over a link fails when its device is dropped.
+#[test]
+fn a_reception_gets_what_a_dropped_device_had_delivered_and_then_the_end() {
+    runtime().block_on(async {
+        let (w, pool) = scripted::pool(64);
+        let (port, mut device) = MemPort::pair("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
+        let mut port = AsyncPort::new(Box::new(port), w, pool).unwrap();
+        let (is_posted, wait) = oneshot::channel();
+        let network = tokio::spawn(async move {
+            wait.await.unwrap();
+            assert_eq!(device.deliver(5, |_| 60), 5);
+        });
+        let mut unsent = frames(&mut port, 4);
+        assert_eq!(port.transmit(&mut unsent).await, 4);
+        is_posted.send(()).unwrap();
+        let (mut received, mut frames) = (0, Batch::new());
+        loop {
+            match timeout(PATIENCE, port.receive(&mut frames)).await.expect("it is woken") {
+                0 => break,
+                n => received += n,
+            }
+        }
+        assert_eq!(received, 5);
+        network.await.unwrap();
+        assert!(!timeout(PATIENCE, port.up()).await.unwrap());
+        timeout(PATIENCE, port.drained()).await.expect("nothing is left to send");
+        assert_eq!(port.port().counters().tx_lost.get(), 4);
     });
 }
 

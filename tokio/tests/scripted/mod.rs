@@ -32,6 +32,8 @@ pub struct Script {
     pub is_down: AtomicBool,
     /// It is down for good, if it is down.
     pub is_failed: AtomicBool,
+    /// Packets that come before it fails, and after it was asked for packets for the last time.
+    pub last: AtomicUsize,
     /// It is up and takes no frame, and will not either.
     pub refuses: AtomicBool,
     /// It receives nothing after the packets that wait.
@@ -164,7 +166,11 @@ impl Port for Scripted {
         if is_down { PortState::Down("by the script".into()) } else { PortState::Up }
     }
     fn is_failed(&self) -> bool {
-        self.script.is_down.load(SeqCst) && self.script.is_failed.load(SeqCst)
+        let is_failed = self.script.is_down.load(SeqCst) && self.script.is_failed.load(SeqCst);
+        if is_failed {
+            self.script.waiting.fetch_add(self.script.last.swap(0, SeqCst), SeqCst);
+        }
+        is_failed
     }
     fn counters(&self) -> Arc<PortCounters> {
         self.script.counted.fetch_add(1, SeqCst);
