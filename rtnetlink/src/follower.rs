@@ -15,7 +15,7 @@ use crate::tables::FollowerTables;
 use crate::translate::{Event, LinkState, NeighbourState};
 use crate::unsupported::{Unsupported, UnsupportedReport};
 use ipnet::IpNet;
-use netmem::system::errno::descriptor_remedy_of;
+use netmem::system::errno::{descriptor_remedy_of, descriptor_remedy_or};
 use netmem::system::event::sleep_until_readable;
 use netmem_router::UnresolvedNeighbours;
 use netmem_router::route::{Change, Fib, FibControl, FibReader, Origin, Resolution, RibRoute, fib};
@@ -80,10 +80,9 @@ pub enum FollowError {
 
 /// Returns what to do about a socket that cannot be made, as the end of a line.
 fn socket_remedy(error: &io::Error) -> &'static str {
-    match descriptor_remedy_of(error) {
-        "" => "; is this Linux, and may this process have such a socket (seccomp, RestrictAddressFamilies)?",
-        remedy => remedy,
-    }
+    let otherwise =
+        "; is this Linux, and may this process have such a socket (seccomp, RestrictAddressFamilies)?";
+    descriptor_remedy_or(error, otherwise)
 }
 
 /// Keeps a table in the state of the kernel's. Belongs to one thread, which calls [`poll`](Self::poll) in a loop.

@@ -3,7 +3,7 @@
 use super::record::Record;
 use super::request::Answer;
 use crate::log::{self, Level};
-use netmem::system::errno::descriptor_remedy_of;
+use netmem::system::errno::descriptor_remedy_or;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -31,11 +31,9 @@ impl Client {
     /// One line with the remedy.
     pub fn connect(path: &Path) -> Result<Client, String> {
         let at = path.display();
-        let stream = UnixStream::connect(path).map_err(|error| match descriptor_remedy_of(&error) {
-            "" => format!(
-                "control socket {at}: {error}; check that netmem forward --control {at} is running as your user"
-            ),
-            remedy => format!("control socket {at}: {error}{remedy}"),
+        let stream = UnixStream::connect(path).map_err(|error| {
+            let otherwise = format!("; check that netmem forward --control {at} is running as your user");
+            format!("control socket {at}: {error}{}", descriptor_remedy_or(&error, &otherwise))
         })?;
         Ok(Client { path: path.to_owned(), stream })
     }

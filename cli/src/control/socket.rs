@@ -4,7 +4,7 @@
 use crate::args::User;
 use crate::failure::Failure;
 use crate::log::{self, Level};
-use netmem::system::errno::descriptor_remedy_of;
+use netmem::system::errno::{descriptor_remedy_of, descriptor_remedy_or};
 use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
@@ -35,10 +35,10 @@ fn first_answering(folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf, St
     for path in folders.map(|folder| folder.join("netmem.sock")) {
         match UnixStream::connect(&path) {
             Ok(_) => return Ok(path),
-            Err(error) if !descriptor_remedy_of(&error).is_empty() => {
-                return Err(format!("{}: {error}{}", path.display(), descriptor_remedy_of(&error)));
-            }
-            Err(error) => tried.push(format!("{} ({error})", path.display())),
+            Err(error) => match descriptor_remedy_of(&error) {
+                "" => tried.push(format!("{} ({error})", path.display())),
+                remedy => return Err(format!("{}: {error}{remedy}", path.display())),
+            },
         }
     }
     Err(format!(
@@ -173,10 +173,9 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
         Ok(_) => {
             Err(format!("{what} {at}: another program listens there: give another path, or end that program"))
         }
-        Err(error) => match descriptor_remedy_of(&error) {
-            "" => Err(format!("{what} {at}: {error}: give another path")),
-            remedy => Err(format!("{what} {at}: {error}{remedy}")),
-        },
+        Err(error) => {
+            Err(format!("{what} {at}: {error}{}", descriptor_remedy_or(&error, ": give another path")))
+        }
     }
 }
 
