@@ -23,7 +23,7 @@ fn a_number_of_packets_is_sent_exactly_and_none_is_lost_on_links_that_pause() {
             (20_001, 20_001),
             "{run}"
         );
-        assert_eq!((dropped(&run), number(&run, "sink.missing")), (0, 0), "{run}");
+        assert_eq!((dropped(&run), number(&run, "sink.lost")), (0, 0), "{run}");
         assert_eq!(run["mode"], mode);
         assert!(run["pps"].as_f64() > Some(0.0) && run["ns_per_packet"].as_f64() > Some(0.0), "{run}");
     }
@@ -210,7 +210,7 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
         // are counted.
         let full = number(&run, "dropped.tx_full");
         assert_eq!(
-            (number(&run, "sink.received") + full, number(&run, "sink.missing"), dropped(&run)),
+            (number(&run, "sink.received") + full, number(&run, "sink.lost"), dropped(&run)),
             (20_001, full, full),
             "{options}: {run}"
         );

@@ -188,7 +188,7 @@ fn the_policy_changes_under_traffic_and_no_flow_is_reordered() {
     out.stderr = without_settings(&stderr(&out)).into_bytes();
     let run = object(&out);
     assert_shared(&run);
-    assert_eq!((number(&run, "sink.reordered"), number(&run, "sink.missing")), (0, 0), "{run}");
+    assert_eq!((number(&run, "sink.reordered"), number(&run, "sink.lost")), (0, 0), "{run}");
     assert_eq!(run["steer"]["policy"], "map=rx0:1,rx1:0,2");
 }
 

@@ -424,7 +424,7 @@ The object of --json:
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name:
   packets}} or null (--path full),
   ready_packets {now, max, taken, kept, missed, passed, released} or null,
-  sink {received, corrupt, reordered, duplicates, late, missing} or null,
+  sink {received, corrupt, reordered, duplicates, late, lost} or null,
   steer {policy, tx_queue, workers [{kept, sent, received, and every other
   counter of its inbox}]} or null,
   workers [{core (or null), received, taken (from others), handed (to

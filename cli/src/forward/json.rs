@@ -67,7 +67,7 @@ struct Sink {
     reordered: u64,
     duplicates: u64,
     late: u64,
-    missing: u64,
+    lost: u64,
 }
 
 #[derive(Serialize)]
@@ -185,7 +185,7 @@ pub fn object(report: &Report) -> String {
         sink: report.traveled.map(|traveled| {
             let netmem_traffic::Tally { received, corrupt, reordered, duplicates, late, missing } =
                 traveled.sink;
-            Sink { received, corrupt, reordered, duplicates, late, missing }
+            Sink { received, corrupt, reordered, duplicates, late, lost: missing }
         }),
         steer: report.steer.as_ref().map(steer),
         workers: report.workers.iter().map(worker).collect(),
