@@ -16,10 +16,12 @@ const WORKERS: std::ops::RangeInclusive<usize> = 1..=WORKERS_MAX - 1;
 pub struct WorkerArgs {
     /// Threads that forward, each pinned to a core, with a pool and ports of its own: 1 to 63.
     ///
-    /// Each worker takes its packets from reception to transmission, and shares nothing with the other workers. With --port,
-    /// worker number I binds queue I of each port, counted from the queue that the port names. The interface therefore needs as many queues
-    /// as there are workers. With queues=N, worker I also binds queues I + workers, I + 2 workers, and so on. Without --port, each
-    /// worker has two mem ports and a generator of its own. With more workers than cores, some workers share a core.
+    /// Each worker takes its packets from reception to transmission, and shares nothing with the other workers. Of an xdp port,
+    /// worker number I binds queue I, counted from the queue that the port names. Its interface therefore needs as many queues as
+    /// there are workers. With queues=N, worker I also binds queues I + workers, I + 2 workers, and so on. The interfaces of packet
+    /// and tap ports need no further queues: the kernel spreads the flows over the workers. A memif client connects an
+    /// interface for each worker. A memif server and a pcap port are for one worker. Without --port, each worker has two mem ports
+    /// and a generator of its own. With more workers than cores, some workers share a core.
     #[arg(long, value_name = "N", value_parser = whole(WORKERS), default_value = "1", allow_negative_numbers = true)]
     pub workers: usize,
 
