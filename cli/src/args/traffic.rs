@@ -284,8 +284,10 @@ Examples:
       --rate 1M
 
 The object of --json:
-  seconds, sent, unsent (packets that the port took and did not send), bytes (of
-  both), pps_mean ((sent - 1) / seconds, since the first is sent at once),
+  seconds, sent, unsent (packets that the port took and did not send),
+  left_unread (packets of sent that a memif peer had not acknowledged when its
+  connection ended: it may have read the last of them), bytes (of sent and
+  unsent), pps_mean ((sent - 1) / seconds, since the first is sent at once),
   missed_no_room (packets that were due and for which the port had no room),
   missed_behind (packets that were due and that netmem did not send in time),
   missed_port_down (packets that were due while the port was down), flows,

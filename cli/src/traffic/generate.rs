@@ -56,6 +56,7 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     drop(waiting);
     let closed = station.close();
     let unsent = closed.unsent().min(sent);
+    let left_unread = closed.left_unread();
     let Closed { json, ports, pool, mut broken } = closed;
     // The station has the line too if the port is not one with peers.
     let complaint = complaint.filter(|line| !broken.contains(line));
@@ -64,6 +65,7 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
         seconds,
         sent: sent - unsent,
         unsent,
+        left_unread,
         bytes,
         missed: pace.missed(),
         flows: args.flows,

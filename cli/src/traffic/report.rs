@@ -15,6 +15,8 @@ pub struct Sent {
     pub sent: u64,
     /// Packets that the port accepted and did not send.
     pub unsent: u64,
+    /// Of `sent`, the packets that a peer had not acknowledged when its connection ended.
+    pub left_unread: u64,
     /// Bytes of the packets that the port accepted.
     pub bytes: u64,
     pub missed: Missed,
@@ -79,6 +81,7 @@ struct SentObject<'a> {
     seconds: f64,
     sent: u64,
     unsent: u64,
+    left_unread: u64,
     bytes: u64,
     pps_mean: f64,
     missed_no_room: u64,
@@ -123,6 +126,7 @@ impl Sent {
             seconds: rounded(self.seconds),
             sent: self.sent,
             unsent: self.unsent,
+            left_unread: self.left_unread,
             bytes: self.bytes,
             pps_mean: self.pps(),
             missed_no_room: self.missed.no_room,
@@ -149,8 +153,15 @@ impl Sent {
             0 => (format!(", {} bytes", thousands(self.bytes)), String::new()),
             n => (String::new(), format!("{} more were taken by the port and not sent\n", thousands(n))),
         };
+        let unread = match self.left_unread {
+            0 => String::new(),
+            n => format!(
+                "left unread by the peer when its connection ended: {} (it may have read the last of them)\n",
+                thousands(n)
+            ),
+        };
         format!(
-            "sent {} packets of {flows}{bytes}, in {:.2} s: {} packets/s\n{unsent}{}{}",
+            "sent {} packets of {flows}{bytes}, in {:.2} s: {} packets/s\n{unsent}{unread}{}{}",
             thousands(self.sent),
             self.seconds,
             thousands(self.pps() as u64),

@@ -63,6 +63,12 @@ impl Closed {
         let each = self.ports.iter().flat_map(|port| UNSENT.map(|(counter, _)| port.counter(counter)));
         each.fold(0, u64::saturating_add)
     }
+
+    /// Returns the number of packets that a peer had not acknowledged when its connection ended. The close of a port ends it
+    /// too.
+    pub fn left_unread(&self) -> u64 {
+        self.ports.iter().map(|port| port.counter("tx_left_unread")).fold(0, u64::saturating_add)
+    }
 }
 
 /// Returns the error for a core that the thread could not be pinned to, with the cores that it may run on.
@@ -274,6 +280,16 @@ mod tests {
             refused,
             ["port packet:a0 lost 10 of the packets that it had taken, because it cannot carry them"]
         );
+    }
+
+    #[test]
+    fn packets_that_a_peer_left_unread_are_sent_and_counted() {
+        let mut ports = crate::forward::report::sample().ports;
+        ports[0].counters = vec![("tx", 9), ("tx_left_unread", 4)];
+        ports[1].counters = vec![("tx", 9), ("tx_lost", 1)];
+        let pool = crate::forward::report::sample().pools.remove(0);
+        let closed = Closed { json: None, ports, pool, broken: Vec::new() };
+        assert_eq!((closed.unsent(), closed.left_unread()), (1, 4));
     }
 
     #[test]
