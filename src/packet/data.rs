@@ -1,7 +1,7 @@
 //! The location of the bytes of one part of a packet.
 
 use super::external::External;
-use crate::pool::{Fragment, Frame, NoRoom, SharedFrame};
+use crate::pool::{Fragment, Frame, METADATA_LEN, NoRoom, SharedFrame};
 use crate::sync::Worker;
 use crate::wire::offload::Offload;
 use std::mem;
@@ -127,6 +127,19 @@ impl Data {
             Data::Frame(Some(frame)) => frame.offload(),
             Data::Shared(shared) => shared.offload(),
             Data::Frame(None) | Data::Fragment(_) | Data::External(_) => None,
+        }
+    }
+
+    /// Sets the open offload work of the bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if others may read the bytes, if they are not in a frame, or as [`Frame::set_offload`].
+    #[cold]
+    pub(super) fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
+        match self {
+            Data::Frame(Some(frame)) => frame.set_offload(offload),
+            _ if self.offload().is_none() && offload.is_none() => Ok(()),
+            _ => nothing_but(METADATA_LEN),
         }
     }
 

@@ -224,6 +224,22 @@ impl Packet {
         }
     }
 
+    /// As [`Frame::set_offload`]: sets the work that is left to be done to the packet. It is stored with the first part,
+    /// and a checksum in it counts from the start of that part.
+    ///
+    /// # Errors
+    /// [`NoRoom`] as [`Frame::set_offload`], and if others may read the first part or it lies in no frame. The packet is
+    /// unchanged then.
+    pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
+        if self.frame.is_none() {
+            self.reclaim_first();
+        }
+        match &mut self.frame {
+            Some(frame) => frame.set_offload(offload),
+            None => self.head.data.set_offload(offload),
+        }
+    }
+
     /// As [`Frame::timestamp`]: the time when the packet was recorded. It is stored with the first part.
     #[inline]
     pub fn timestamp(&self) -> Option<Duration> {

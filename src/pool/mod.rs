@@ -70,7 +70,6 @@ pub(crate) use batch::{HandOver, LINE_MAX, Line};
 pub use config::{PoolConfig, PoolError};
 #[cfg(feature = "xdp")]
 pub(crate) use desc::Desc;
-#[cfg(any(feature = "af-packet", feature = "tap"))]
 pub(crate) use desc::METADATA_LEN;
 pub use desc::NoRoom;
 pub use dma::{DmaMap, DmaMapper};

@@ -4,6 +4,7 @@ use super::bench;
 use crate::packet::{CopyError, External, HeadCache, InFlightHeads, Packet, Packets, SplitError};
 use crate::pool::{Batch, Fragments, NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
+use crate::wire::offload::{Offload, PartialChecksum};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -389,4 +390,31 @@ fn a_bulk_of_all_kinds_is_freed_whole() {
     }
     assert!(packets.is_empty());
     assert!(pool.ledger().all_freed() && other.ledger().all_freed());
+}
+
+#[test]
+fn the_offload_of_a_packet_is_that_of_its_first_part_and_is_set_while_no_one_else_reads_it() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let (mut one, end) = (packet(&mut w, &pool, &heads, &[7; 60]), packet(&mut w, &pool, &heads, &[8; 60]));
+    let offload = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), gso: None };
+    one.set_offload(offload).unwrap();
+    assert_eq!((one.offload(), end.offload()), (Some(offload), None));
+    one.append(end);
+    one.push(4).unwrap();
+    assert_eq!(one.offload(), Some(offload.moved_by(4)));
+    let second = heads.share(&mut w, &mut one).unwrap();
+    assert_eq!(one.set_offload(Offload::default()), Err(NoRoom { wanted: 18, room: 0 }));
+    assert_eq!((one.offload(), second.offload()), (Some(offload.moved_by(4)), Some(offload.moved_by(4))));
+    heads.free(&mut w, second);
+    one.set_offload(Offload::default()).unwrap();
+    assert_eq!((one.offload(), all(&one)[4..64] == [7; 60]), (None, true));
+    one.set_offload(offload).unwrap();
+    assert_eq!(one.offload(), Some(offload));
+    heads.free(&mut w, one);
+
+    let mut external = heads.attach_external(&mut w, External::new(vec![9; 60], drop)).unwrap();
+    assert_eq!(external.set_offload(offload), Err(NoRoom { wanted: 18, room: 0 }));
+    assert_eq!((external.set_offload(Offload::default()), external.offload()), (Ok(()), None));
+    heads.free(&mut w, external);
+    assert!(pool.ledger().all_freed());
 }
