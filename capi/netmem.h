@@ -61,6 +61,14 @@
 #define NETMEM_NO_CACHE UINT32_MAX
 /* The value of netmem_pool_config.headroom for no headroom. (0 selects the default.) */
 #define NETMEM_NO_HEADROOM UINT32_MAX
+/* The kinds of netmem_offload.gso: a packet of one segment, and packets that are to be cut into segments of TCP over
+ * IPv4, of TCP over IPv6, and of UDP over either (datagrams of one size). */
+#define NETMEM_GSO_NONE 0
+#define NETMEM_GSO_TCP4 1
+#define NETMEM_GSO_TCP6 2
+#define NETMEM_GSO_UDP 3
+/* The maximum number of segments of a packet (netmem_cut_segments). */
+#define NETMEM_SEGMENTS_MAX 512
 
 
 /* One counter. */
@@ -261,10 +269,30 @@ typedef struct {
 } netmem_port;
 
 /* A raw frame: a frame without a generation. Calls do not check raw frames. Bits 32 to 47 are the headroom
- * in bytes, bits 48 to 63 the length in bytes. */
+ * in bytes, bits 48 to 63 the length in bytes. A frame with an offload or a time of recording has bit 47 set,
+ * and 18 bytes less of headroom than bits 32 to 46 say: netmem_raw_headroom knows. */
 typedef struct {
     uint64_t word;
 } netmem_raw;
+
+/* The work that the sender of a packet left to its card: a checksum to be completed, and segments to be cut. If all
+ * fields are 0, nothing is left. */
+typedef struct {
+    /* 1: the checksum of TCP or UDP is open: its field has only the sum of the pseudo-header. 0: it is complete. */
+    uint32_t checksum;
+    /* Bytes from the first byte of the data to the first one that the checksum covers: the header of TCP or UDP. The
+     * checksum covers all bytes from there on. */
+    uint16_t checksum_start;
+    /* Bytes from there to the checksum: 16 in TCP, 6 in UDP. */
+    uint16_t checksum_offset;
+    /* How the packet is to be cut: NETMEM_GSO_TCP4, NETMEM_GSO_TCP6, NETMEM_GSO_UDP, or NETMEM_GSO_NONE (0) if it is one
+     * segment. The checksum of a packet that is to be cut is open too. */
+    uint32_t gso;
+    /* Bytes of payload in each segment but the last. 0 if the packet is one segment. */
+    uint32_t gso_size;
+    /* Must be 0. */
+    uint32_t reserved[4];
+} netmem_offload;
 
 /* Number of frames of a pool in each state. free + cached + ready + owned + posted + queued + returning
  * equals total as long as no thread moves a frame during the count. */
@@ -1308,6 +1336,23 @@ int netmem_port_mac(netmem_worker worker,
 int netmem_port_mtu(netmem_worker worker,
                     netmem_port port);
 
+/* Asks the port to keep what senders leave to a card (`keep` is 1), or not to (0, as after netmem_port_open): checksums
+ * to be completed and segments to be cut. Without it, the port completes and cuts what it receives, so that a program
+ * need not look. With it, received frames have an offload (netmem_get_offload) if work is left, and a packet of up to
+ * 64 KiB that stands for many comes in as few frames as it fits: open a pool with frame_size 32768. Packets that were
+ * received before stay as they are.
+ * Returns 1 if the port keeps offloads now: `packet` and `tap` ports. Returns 0 if it does not: with `keep` 0, and for
+ * other ports, whose devices do not tell what is left. Their frames come complete. */
+int netmem_port_keep_offloads(netmem_worker worker,
+                              netmem_port port,
+                              int keep);
+
+/* Returns 1 if the port takes frames with an offload for transmission: the kernel does the work, or passes it on to the
+ * receiver (`packet` and `tap` ports). Returns 0 if it does not take them: call netmem_finish_checksum and
+ * netmem_cut_segments first, which do the work in the program. netmem_port_take_unsendable finds such frames. */
+int netmem_port_carries_offloads(netmem_worker worker,
+                                 netmem_port port);
+
 /* Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
  * counters to `counts`. There are 26 in this version: room for 64 is enough until 1.0.
  * Frames received:
@@ -1370,6 +1415,49 @@ int netmem_port_take_unsendable_raw(netmem_worker worker,
                                     netmem_raw *frames,
                                     uint32_t n);
 
+/* Reads into `offload` what is left to be done to the packet in a frame. Only frames that were received from a port
+ * that keeps offloads (netmem_port_keep_offloads) have one, and frames that got one by netmem_set_offload.
+ * `checksum_start` counts from where the data begins now: it changes with netmem_push and netmem_pull. Data that begins
+ * behind it has no offload.
+ * Returns 1 if work is left. Returns 0 if none is; all fields are 0 then. */
+int netmem_get_offload_at(netmem_worker worker,
+                          netmem_frame frame,
+                          netmem_offload *offload,
+                          const char *site);
+
+/* Sets what is left to be done to the packet in a frame, in place of what was set before. All fields 0: nothing.
+ * Set it when the headers are in the frame: `checksum_start` counts from where the data begins now, and moves with
+ * netmem_push and netmem_pull. A port that does not carry offloads (netmem_port_carries_offloads) never takes a frame
+ * with one.
+ * Returns 0, -EINVAL if a field has a value that it cannot have or the checksum lies outside of the data, or -ENOBUFS if
+ * the headroom is less than the 18 bytes that the offload takes. Nothing has changed then. */
+int netmem_set_offload_at(netmem_worker worker,
+                          netmem_frame frame,
+                          const netmem_offload *offload,
+                          const char *site);
+
+/* Completes the checksum of the packet in a frame, if it is open, as a card would. The frame has no offload then, and
+ * every port can carry it.
+ * Returns 1 if the checksum was open, or 0 if nothing was left to be done. Returns -EINVAL if the packet is to be cut
+ * (netmem_cut_segments), or if the checksum lies behind the end of the data. Nothing has changed then. */
+int netmem_finish_checksum_at(netmem_worker worker,
+                              netmem_frame frame,
+                              const char *site);
+
+/* Cuts the packet in a frame into its segments, as a card would: writes each segment to a new frame of `pool`, with its
+ * own headers and a complete checksum, and the handles of these frames to `frames`. The frame stays as it is, and stays
+ * with the caller. A packet has at most NETMEM_SEGMENTS_MAX segments.
+ * Returns the number of segments. Returns -EINVAL if the packet is not to be cut (netmem_get_offload), if its headers are
+ * not of the kind of its offload, or if it has more segments; -ENOBUFS if it has more than `n`, if a segment has no room
+ * in a frame of `pool`, or if the pool has too few frames; -ENOMEM if the memory has no more pages for the pool. No frame
+ * is allocated then. */
+int netmem_cut_segments_at(netmem_worker worker,
+                           netmem_pool pool,
+                           netmem_frame frame,
+                           netmem_frame *frames,
+                           uint32_t n,
+                           const char *site);
+
 /* Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
  * `packets`.
  * Returns the number received. If there is no memory for a head, the frame waits for the next
@@ -1403,6 +1491,28 @@ int netmem_port_take_unsendable_packets_at(netmem_worker worker,
                                            netmem_packet *packets,
                                            uint32_t n,
                                            const char *site);
+
+/* Does for a packet what netmem_get_offload does for a frame. The offload is that of the first part. */
+int netmem_packet_get_offload_at(netmem_worker worker,
+                                 netmem_packet packet,
+                                 netmem_offload *offload,
+                                 const char *site);
+
+/* Does for a packet what netmem_set_offload does for a frame. The offload is stored with the first part, and
+ * `checksum_start` counts from its first byte.
+ * Returns 0, -EINVAL or -ENOBUFS as netmem_set_offload, or -EBUSY if the bytes of the first part are shared
+ * (netmem_packet_make_writable). */
+int netmem_packet_set_offload_at(netmem_worker worker,
+                                 netmem_packet packet,
+                                 const netmem_offload *offload,
+                                 const char *site);
+
+/* Does for a packet what netmem_finish_checksum does for a frame.
+ * Returns 1, 0 or -EINVAL as netmem_finish_checksum, or -EBUSY if the packet has several parts or its bytes are shared:
+ * netmem_packet_make_sendable makes one frame of it. */
+int netmem_packet_finish_checksum_at(netmem_worker worker,
+                                     netmem_packet packet,
+                                     const char *site);
 
 /* Sends up to `n` packets with all their parts through a lane, from the front of the array. Only the lane's
  * sender may call it.
@@ -1509,6 +1619,15 @@ void *netmem_raw_pull(netmem_raw *frame, uint32_t n);
 /* Truncates the data of a raw frame to its first `len` bytes. This changes the word of the frame.
  * Returns 0, or -ENOBUFS if there are fewer than `len` bytes of data. */
 int netmem_raw_trim(netmem_raw *frame, uint32_t len);
+
+/* Does for a raw frame what netmem_get_offload does for a frame. */
+int netmem_raw_get_offload(netmem_raw frame, netmem_offload *offload);
+
+/* Does for a raw frame what netmem_set_offload does for a frame. This changes the word of the frame. */
+int netmem_raw_set_offload(netmem_raw *frame, const netmem_offload *offload);
+
+/* Does for a raw frame what netmem_finish_checksum does for a frame. This changes the word of the frame. */
+int netmem_raw_finish_checksum(netmem_raw *frame);
 
 /* Receives up to `n` raw frames. Works as netmem_port_rx, but gives out no handles. A port may be used by
  * calls with handles and by raw calls.
@@ -1721,9 +1840,16 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_port_tx(...) netmem_port_tx_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_fill(...) netmem_port_fill_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_take_unsendable(...) netmem_port_take_unsendable_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_get_offload(...) netmem_get_offload_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_set_offload(...) netmem_set_offload_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_finish_checksum(...) netmem_finish_checksum_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_cut_segments(...) netmem_cut_segments_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_rx_packets(...) netmem_port_rx_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_tx_packets(...) netmem_port_tx_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_take_unsendable_packets(...) netmem_port_take_unsendable_packets_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_get_offload(...) netmem_packet_get_offload_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_set_offload(...) netmem_packet_set_offload_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_finish_checksum(...) netmem_packet_finish_checksum_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_lane_send_packets(...) netmem_lane_send_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_lane_receive_packets(...) netmem_lane_receive_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_raw_from_frames(...) netmem_raw_from_frames_at(__VA_ARGS__, NETMEM_SITE)

@@ -64,6 +64,14 @@ const CONSTANTS: &str = "\
 #define NETMEM_NO_CACHE UINT32_MAX
 /* The value of netmem_pool_config.headroom for no headroom. (0 selects the default.) */
 #define NETMEM_NO_HEADROOM UINT32_MAX
+/* The kinds of netmem_offload.gso: a packet of one segment, and packets that are to be cut into segments of TCP over
+ * IPv4, of TCP over IPv6, and of UDP over either (datagrams of one size). */
+#define NETMEM_GSO_NONE 0
+#define NETMEM_GSO_TCP4 1
+#define NETMEM_GSO_TCP6 2
+#define NETMEM_GSO_UDP 3
+/* The maximum number of segments of a packet (netmem_cut_segments). */
+#define NETMEM_SEGMENTS_MAX 512
 ";
 
 const SITE: &str = "\
@@ -118,11 +126,15 @@ fn generated() -> String {
         "port",
         "port_state",
         "unsendable",
+        "offload",
+        "segments",
         "packet_port",
+        "packet_offload",
         "packet_lane",
         "report",
         "raw",
         "raw_data",
+        "raw_offload",
         "raw_move",
         "stock",
     ] {

@@ -21,7 +21,7 @@ fn bad(inside: &Inside, call: &str, frame: netmem_frame, site: Site) -> c_int {
 
 /// Reads one frame.
 #[inline(always)]
-fn look<R>(
+pub fn look<R>(
     (worker, frame, call, site): (netmem_worker, netmem_frame, &str, Site),
     look: impl FnOnce(&Frame) -> R,
 ) -> Result<R, c_int> {
@@ -31,7 +31,7 @@ fn look<R>(
 
 /// Changes one frame.
 #[inline(always)]
-fn change<R>(
+pub fn change<R>(
     (worker, frame, call, site): (netmem_worker, netmem_frame, &str, Site),
     change: impl FnOnce(&mut Frame) -> Result<R, NoRoom>,
 ) -> Result<R, c_int> {

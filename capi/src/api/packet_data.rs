@@ -17,7 +17,7 @@ use std::slice;
 
 /// Reads one packet.
 #[inline(always)]
-fn look<R>(
+pub fn look<R>(
     (worker, packet, call, site): (netmem_worker, netmem_packet, &str, Site),
     look: impl FnOnce(&Packet) -> R,
 ) -> Result<R, c_int> {
@@ -28,7 +28,7 @@ fn look<R>(
 
 /// Changes one packet.
 #[inline(always)]
-fn change<R>(
+pub fn change<R>(
     (worker, packet, call, site): (netmem_worker, netmem_packet, &str, Site),
     change: impl FnOnce(&mut Packet) -> Result<R, NoRoom>,
 ) -> Result<R, c_int> {

@@ -170,6 +170,30 @@ pub extern "C" fn netmem_port_mtu(worker: netmem_worker, port: netmem_port) -> c
     with((worker, port, "netmem_port_mtu"), |open| Ok(open.mtu.unwrap_or(0).into()))
 }
 
+/// Asks the port to keep what senders leave to a card (`keep` is 1), or not to (0, as after netmem_port_open): checksums
+/// to be completed and segments to be cut. Without it, the port completes and cuts what it receives, so that a program
+/// need not look. With it, received frames have an offload (netmem_get_offload) if work is left, and a packet of up to
+/// 64 KiB that stands for many comes in as few frames as it fits: open a pool with frame_size 32768. Packets that were
+/// received before stay as they are.
+/// Returns 1 if the port keeps offloads now: `packet` and `tap` ports. Returns 0 if it does not: with `keep` 0, and for
+/// other ports, whose devices do not tell what is left. Their frames come complete.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_port_keep_offloads(worker: netmem_worker, port: netmem_port, keep: c_int) -> c_int {
+    const CALL: &str = "netmem_port_keep_offloads";
+    with((worker, port, CALL), |open| match keep {
+        0 | 1 => Ok(open.port.keep_offloads(keep == 1).into()),
+        _ => Err(Failure::invalid(format!("{CALL}: keep is {keep}: give 0 or 1"))),
+    })
+}
+
+/// Returns 1 if the port takes frames with an offload for transmission: the kernel does the work, or passes it on to the
+/// receiver (`packet` and `tap` ports). Returns 0 if it does not take them: call netmem_finish_checksum and
+/// netmem_cut_segments first, which do the work in the program. netmem_port_take_unsendable finds such frames.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_port_carries_offloads(worker: netmem_worker, port: netmem_port) -> c_int {
+    with((worker, port, "netmem_port_carries_offloads"), |open| Ok(open.port.carries_offloads().into()))
+}
+
 /// Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
 /// counters to `counts`. There are 26 in this version: room for 64 is enough until 1.0.
 /// Frames received:

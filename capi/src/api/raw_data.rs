@@ -29,7 +29,7 @@ unsafe fn look(frame: netmem_raw) -> Option<ManuallyDrop<Frame>> {
 /// # Safety
 /// The promise of C; and the caller vouches for the word.
 #[inline(always)]
-unsafe fn change<R>(
+pub unsafe fn change<R>(
     frame: *mut netmem_raw,
     call: &str,
     change: impl FnOnce(&mut Frame) -> Result<R, NoRoom>,

@@ -5,6 +5,7 @@ mod ends;
 mod examples;
 mod installed;
 mod limits;
+mod offloads;
 mod options;
 mod prefix;
 mod remedies;
