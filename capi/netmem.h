@@ -452,8 +452,9 @@ int netmem_misuses(netmem_count *counts, size_t room);
  * A memory takes a multiple of 2 GiB of the addresses of the process, however small it is. While the call runs,
  * there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS), and the first pool takes
  * 8 GiB more (netmem_pool_open).
- * Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space, or
- * -ENFILE if the process has 1023 memories. It has fewer if they are larger than 2 GiB. */
+ * Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space,
+ * -EMFILE if there is no descriptor for a memory in a file (`ulimit -n`), or -ENFILE if the process has 1023 memories
+ * (fewer if they are larger than 2 GiB) or the system has too many descriptors. */
 int netmem_memory_open(const netmem_memory_config *config,
                        netmem_memory *memory);
 
@@ -642,8 +643,9 @@ int netmem_attach_at(netmem_worker worker,
 /* Opens a lane whose sender is the calling worker. Another worker of the memory becomes the receiver with
  * netmem_lane_join.
  * `frames` is the capacity: 64 to 2^20 frames, and as many packets. 0: 1024.
- * Returns 0, -EINVAL if `frames` is out of range, -ENOMEM if there is no memory for the rings, -EIO if the
- * event for the receiver cannot be made, or -ENFILE if the process has 4096 lanes. */
+ * Returns 0, -EINVAL if `frames` is out of range, -ENOMEM if there is no memory for the rings, -EMFILE if the
+ * process has no descriptors for the events of the receiver (`ulimit -n`), -ENFILE if the system has none or the
+ * process has 4096 lanes, or -EIO if an event cannot be made for another reason. */
 int netmem_lane_open(netmem_worker worker,
                      uint32_t frames,
                      netmem_lane *lane);
@@ -1220,7 +1222,8 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
  * interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is down, -EPERM if the process lacks a
  * capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the
- * memory that may be locked is too small, or -EIO if the device cannot be opened for another reason. */
+ * memory that may be locked is too small, -EMFILE if the process has too many descriptors open (`ulimit -n`), -ENFILE if
+ * the system has, or -EIO if the device cannot be opened for another reason. */
 int netmem_port_open(netmem_worker worker,
                      netmem_pool pool,
                      const char *text,

@@ -15,6 +15,7 @@ pub const EXDEV: i32 = 18;
 pub const ENODEV: i32 = 19;
 pub const EINVAL: i32 = 22;
 pub const ENFILE: i32 = 23;
+pub const EMFILE: i32 = 24;
 pub const EPIPE: i32 = 32;
 pub const ENETDOWN: i32 = 100;
 pub const ENOBUFS: i32 = 105;

@@ -186,7 +186,7 @@ fn a_follower_without_free_descriptors_names_the_limit_and_fails_while_the_run_g
         let out = child_of(&mut command).output().unwrap();
         let said = stderr(&out);
         assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{descriptors}: {said}");
-        assert!(said.contains("Too many open files") && said.contains("(`ulimit -Hn`)"), "{said}");
+        assert!(said.contains("Too many open files") && said.contains("(`ulimit -n`)"), "{said}");
         assert!(!said.contains("check that"), "{said}");
         assert_eq!(file.exists(), is_made, "{said}");
     }

@@ -454,7 +454,7 @@ fn each_failure_of_a_follower_names_the_step_and_the_remedy_and_has_its_cause() 
 #[test]
 fn a_follower_without_free_descriptors_names_the_limit() {
     for (errno, remedy) in
-        [(24, "; raise the limit of open files (`ulimit -Hn`)"), (23, "; raise `sysctl fs.file-max`")]
+        [(24, "; raise the limit of open files (`ulimit -n`)"), (23, "; raise `sysctl fs.file-max`")]
     {
         let why = || io::Error::from_raw_os_error(errno);
         for error in [FollowError::Socket(why()), FollowError::Request { what: "links", why: why() }] {

@@ -11,7 +11,7 @@ pub(crate) fn of_io(error: std::io::Error) -> Errno {
 /// Returns what to do about the error of a call that makes a descriptor, as the end of a line. Empty if nothing is known.
 pub fn descriptor_remedy(errno: Errno) -> &'static str {
     match errno {
-        Errno::MFILE => "; raise the limit of open files (`ulimit -Hn`)",
+        Errno::MFILE => "; raise the limit of open files (`ulimit -n`)",
         Errno::NFILE => "; raise `sysctl fs.file-max`",
         _ => "",
     }
@@ -28,6 +28,12 @@ pub fn descriptor_remedy_or<'a>(error: &std::io::Error, otherwise: &'a str) -> &
         "" => otherwise,
         remedy => remedy,
     }
+}
+
+/// Returns what to do about the error of a call that opens a file, as the end of a line.
+#[cfg(feature = "pcap")]
+pub(crate) fn path_remedy(error: &std::io::Error) -> &'static str {
+    descriptor_remedy_or(error, ": check the path and its permissions")
 }
 
 /// The error of the last system call that was made through libc.

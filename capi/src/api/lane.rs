@@ -7,7 +7,7 @@ use super::port::take;
 use super::types::{list, netmem_count, netmem_frame, netmem_lane, netmem_worker, place};
 use super::worker::{cold, out};
 use crate::answer::answer;
-use crate::errno::{EBUSY, EINVAL, EIO, ENOMEM, EPIPE};
+use crate::errno::{EBUSY, EINVAL, EIO, EMFILE, ENFILE, ENOMEM, EPIPE};
 use crate::failure::Failure;
 use crate::lanes::{End, LANES, LaneError, Sending};
 use crate::misuse::{FRAME, Kind, LANE, refused};
@@ -29,8 +29,9 @@ const FRAMES: u32 = 1024;
 /// Opens a lane whose sender is the calling worker. Another worker of the memory becomes the receiver with
 /// netmem_lane_join.
 /// `frames` is the capacity: 64 to 2^20 frames, and as many packets. 0: 1024.
-/// Returns 0, -EINVAL if `frames` is out of range, -ENOMEM if there is no memory for the rings, -EIO if the
-/// event for the receiver cannot be made, or -ENFILE if the process has 4096 lanes.
+/// Returns 0, -EINVAL if `frames` is out of range, -ENOMEM if there is no memory for the rings, -EMFILE if the
+/// process has no descriptors for the events of the receiver (`ulimit -n`), -ENFILE if the system has none or the
+/// process has 4096 lanes, or -EIO if an event cannot be made for another reason.
 ///
 /// # Safety
 /// See the module.
@@ -63,8 +64,16 @@ fn failure(frames: u32, error: LaneError) -> Failure {
             let text = format!("a lane for {frames} frames: give 64 to 1048576, or 0 for {FRAMES}");
             Failure::new(EINVAL, text)
         }
+        LaneError::Bell(error) | LaneError::Mesh(MeshError::Bell(error)) => {
+            let (errno, remedy) = match error.raw_os_error() {
+                Some(EMFILE) => (EMFILE, "; raise the limit of open files (`ulimit -n`)"),
+                Some(ENFILE) => (ENFILE, "; raise `sysctl fs.file-max`"),
+                Some(ENOMEM) => (ENOMEM, ""),
+                _ => (EIO, ""),
+            };
+            Failure::new(errno, format!("a lane: making its event: {error}{remedy}"))
+        }
         LaneError::Mesh(error) => Failure::new(EINVAL, format!("a lane: {error}")),
-        LaneError::Bell(error) => Failure::new(EIO, format!("a lane: making its event: {error}")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::types::{flag, given, netmem_memory, netmem_memory_config, place, unreserved};
 use crate::answer::answer;
-use crate::errno::{EBUSY, EEXIST, EINVAL, ENFILE, ENOMEM, ETIMEDOUT};
+use crate::errno::{EBUSY, EEXIST, EINVAL, EMFILE, ENFILE, ENOMEM, ETIMEDOUT};
 use crate::failure::{Failure, several};
 use crate::lanes::LANES;
 use crate::registry::{CACHES, HEADS, READY};
@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 /// A memory takes a multiple of 2 GiB of the addresses of the process, however small it is. While the call runs,
 /// there must be 2 GiB more than `bytes` below the limit of the address space (RLIMIT_AS), and the first pool takes
 /// 8 GiB more (netmem_pool_open).
-/// Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space, or
-/// -ENFILE if the process has 1023 memories. It has fewer if they are larger than 2 GiB.
+/// Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space,
+/// -EMFILE if there is no descriptor for a memory in a file (`ulimit -n`), or -ENFILE if the process has 1023 memories
+/// (fewer if they are larger than 2 GiB) or the system has too many descriptors.
 ///
 /// # Safety
 /// See the module.
@@ -134,14 +135,23 @@ fn read(config: Option<&netmem_memory_config>) -> Result<MemoryConfig, Failure> 
 /// The failure of a memory that could not be made: of its options, or of the system.
 #[cold]
 fn failure(error: MemoryError) -> Failure {
-    let errno = match error {
+    Failure::new(errno_of(&error), error)
+}
+
+/// The errno of a memory that could not be made.
+pub fn errno_of(error: &MemoryError) -> i32 {
+    match error {
         MemoryError::Region(RegionError::Segments { .. }) => ENFILE,
+        MemoryError::Region(RegionError::Map { errno, .. })
+            if [EMFILE, ENFILE].contains(&errno.raw_os_error()) =>
+        {
+            errno.raw_os_error()
+        }
         MemoryError::Region(
             RegionError::Map { .. } | RegionError::AddressSpace { .. } | RegionError::Guard { .. },
         ) => ENOMEM,
         _ => EINVAL,
-    };
-    Failure::new(errno, error)
+    }
 }
 
 /// Registers a memory, and makes slots for the uses of its frames.

@@ -1,9 +1,10 @@
 //! COLD: opens ports by the strings of `--port`.
 
+use super::memory::errno_of as of_memory;
 use super::pool::find;
 use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, place, string, unreserved};
 use super::worker::cold;
-use crate::errno::{EACCES, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOMEM, EPERM};
+use crate::errno::{EACCES, EBUSY, EINVAL, EIO, EMFILE, ENETDOWN, ENFILE, ENODEV, ENOENT, ENOMEM, EPERM};
 use crate::failure::Failure;
 use crate::registry;
 use crate::sites::Site;
@@ -13,6 +14,7 @@ use netmem::port::af_packet::AfPacketError;
 use netmem::port::memif::MemifError;
 use netmem::port::pcap::PcapError;
 use netmem::port::tap::TapError;
+use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
 use netmem::{Batch, Pool, Worker};
 use netmem_ports::{DeviceSpec, OpenError, PortPlace, PortSpec, port_spec};
@@ -37,7 +39,8 @@ const RING: u32 = 2048;
 /// Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
 /// interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is down, -EPERM if the process lacks a
 /// capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the
-/// memory that may be locked is too small, or -EIO if the device cannot be opened for another reason.
+/// memory that may be locked is too small, -EMFILE if the process has too many descriptors open (`ulimit -n`), -ENFILE if
+/// the system has, or -EIO if the device cannot be opened for another reason.
 ///
 /// # Safety
 /// See the module.
@@ -162,8 +165,10 @@ fn failure(error: OpenError) -> Failure {
             MemifError::Listen { errno, .. }
             | MemifError::Group { errno, .. }
             | MemifError::Mode { errno, .. }
-            | MemifError::Bell { errno, .. },
+            | MemifError::Bell { errno, .. }
+            | MemifError::Watch(errno),
         ) => known(errno.raw_os_error()),
+        OpenError::OwnPool { ref error, .. } => error.downcast_ref().map_or(EIO, of_memory),
         OpenError::Packet(AfPacketError::UnknownInterface(_)) => ENOENT,
         OpenError::Packet(AfPacketError::InterfaceDown(_)) => ENETDOWN,
         OpenError::Packet(AfPacketError::NotPermitted(_)) | OpenError::Tap(TapError::NotPermitted(_)) => {
@@ -176,6 +181,7 @@ fn failure(error: OpenError) -> Failure {
         OpenError::Tap(TapError::NoDriver(_)) => ENODEV,
         OpenError::Tap(TapError::Busy(_)) => EBUSY,
         OpenError::Pcap(PcapError::Open { ref error, .. })
+        | OpenError::Trace(TraceError::File { ref error, .. })
         | OpenError::Interface { ref error, .. }
         | OpenError::Addresses(ref error) => error.raw_os_error().map_or(EIO, known),
         _ => EIO,
@@ -191,6 +197,7 @@ fn of_xdp(error: &XdpError) -> i32 {
         XdpError::QueueBound { .. } | XdpError::ProgramAttached { .. } => EBUSY,
         XdpError::NotPermitted { .. } => EPERM,
         XdpError::LockedMemory { .. } => ENOMEM,
+        XdpError::NoDescriptor { errno, .. } => known(errno.raw_os_error()),
         _ => EIO,
     }
 }
@@ -199,7 +206,7 @@ fn of_xdp(error: &XdpError) -> i32 {
 fn known(errno: i32) -> i32 {
     const EADDRINUSE: i32 = 98;
     match errno {
-        ENOENT | ENODEV | EPERM | EACCES | EBUSY | ENOMEM | ENETDOWN => errno,
+        ENOENT | ENODEV | EPERM | EACCES | EBUSY | ENOMEM | ENETDOWN | EMFILE | ENFILE => errno,
         EADDRINUSE => EBUSY,
         _ => EIO,
     }
@@ -207,7 +214,26 @@ fn known(errno: i32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{can_lend, can_lend_its_own};
+    use super::*;
+    use std::io;
+
+    /// A test cannot use up the descriptors of the system. `tests/c/descriptors.c` uses up those of a process.
+    #[test]
+    fn what_a_port_lacks_because_descriptors_are_used_up_is_told_from_a_fault_of_a_device() {
+        let (name, path) = (|| "one".to_owned(), || "/one".into());
+        for (errno, number) in [(EMFILE, EMFILE), (ENFILE, ENFILE), (EIO, EIO), (28, EIO)] {
+            let error = || io::Error::from_raw_os_error(errno);
+            let all: [OpenError; 4] = [
+                PcapError::Open { path: path(), error: error() }.into(),
+                TraceError::File { path: path(), error: error() }.into(),
+                OpenError::Interface { what: "MTU", interface: name(), error: error() },
+                OpenError::Addresses(error()),
+            ];
+            for error in all {
+                assert_eq!(failure(error).errno, number);
+            }
+        }
+    }
 
     /// Seen: a port with lend=yes copied without a message. No memory of 4 GiB is made here, because some
     /// machines have no more than that.

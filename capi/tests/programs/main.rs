@@ -1,6 +1,7 @@
 //! Programs in C, C++ and Python against the installed library, as users write them.
 
 mod capture;
+mod descriptors;
 mod ends;
 mod examples;
 mod installed;

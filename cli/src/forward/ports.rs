@@ -138,7 +138,10 @@ fn refused(error: &OpenError) -> Failure {
     let is_for_now = match error {
         OpenError::Xdp(error) | OpenError::NoQueueForWorker { error, .. } => matches!(
             error,
-            XdpError::QueueBound { .. } | XdpError::ProgramAttached { .. } | XdpError::Refused { .. }
+            XdpError::QueueBound { .. }
+                | XdpError::ProgramAttached { .. }
+                | XdpError::NoDescriptor { .. }
+                | XdpError::Refused { .. }
         ),
         OpenError::Packet(error) => matches!(error, AfPacketError::Refused { .. }),
         OpenError::Tap(error) => matches!(error, TapError::Busy(_) | TapError::Refused { .. }),
@@ -180,15 +183,16 @@ mod tests {
         let errno = Errno::NOMEM;
         let bound = || XdpError::QueueBound { interface: name(), queue: 0 };
         let step = "open";
-        let now: [OpenError; 13] = [
+        let now: [OpenError; 14] = [
             bound().into(),
             OpenError::NoQueueForWorker { error: bound(), workers: 2 },
             XdpError::ProgramAttached { interface: name(), program: None }.into(),
+            XdpError::NoDescriptor { interface: name(), step: name(), errno: Errno::MFILE }.into(),
             XdpError::Refused { interface: name(), cause: name() }.into(),
             AfPacketError::Refused { interface: name(), step, errno }.into(),
             TapError::Busy(name()).into(),
             TapError::Refused { interface: name(), step, errno }.into(),
-            MemifError::Watch(name()).into(),
+            MemifError::Watch(errno).into(),
             MemifError::Bell { errno }.into(),
             OpenError::OwnPool { step, port: name(), error: name().into() },
             OpenError::Addresses(io::ErrorKind::OutOfMemory.into()),

@@ -2,7 +2,7 @@
 
 use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
 use crate::spec::lends_its_own;
-use crate::{DeviceSpec, XdpSpec};
+use crate::{DeviceSpec, QueueCount, XdpSpec};
 use netmem::limits::PAGE_SIZE;
 use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic, FanoutGroup};
 use netmem::port::bounce::BouncePort;
@@ -168,7 +168,7 @@ impl PortOpener {
         let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
         let (punt, take) = (spec.punt.unwrap_or(self.config.punt), spec.take.clone());
         let config = XdpConfig { rings, mode, punt, take, cut_mtu, ..XdpConfig::default() };
-        let count = spec.count(workers).map_err(OpenError::QueueCount)?;
+        let count = queue_count(spec, workers)?;
         let umem = self.shared_umem(spec, pool)?;
         let refused = |error| match error {
             XdpError::NoSuchQueue { .. } if workers > 1 => OpenError::NoQueueForWorker { error, workers },
@@ -190,6 +190,15 @@ impl PortOpener {
             }
         }
     }
+}
+
+/// Returns the number of queues of all workers.
+fn queue_count(spec: &XdpSpec, workers: usize) -> Result<u32, OpenError> {
+    spec.count(workers).map_err(|line| match XdpQueues::all_of(&spec.interface) {
+        // What the process lacks is no fault of the number.
+        Err(error @ XdpError::NoDescriptor { .. }) if spec.queues == QueueCount::All => error.into(),
+        _ => OpenError::QueueCount(line),
+    })
 }
 
 /// Returns this end of a link without an interface: a locally administered MAC address with the port's number.

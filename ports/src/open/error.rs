@@ -7,6 +7,7 @@ use netmem::port::tap::TapError;
 use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
 use std::error::Error;
+use std::io;
 
 /// Maximum number of a forwarder's ports.
 pub(super) const PORTS_MAX: usize = 255;
@@ -95,10 +96,10 @@ pub enum OpenError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The host's own addresses, which a packet port leaves to the kernel.
-    #[error("read the host's addresses: {0}; are there file descriptors left?")]
-    Addresses(#[source] std::io::Error),
+    #[error("read the host's addresses: {0}{remedy}", remedy = addresses_remedy(.0))]
+    Addresses(#[source] io::Error),
     /// The interface does not report its properties.
-    #[error("{what} of {interface}: {error}; is it still there?")]
+    #[error("{what} of {interface}: {error}{}", interface_remedy(.error))]
     Interface {
         /// The requested property.
         what: &'static str,
@@ -106,6 +107,26 @@ pub enum OpenError {
         interface: String,
         /// The kernel's error.
         #[source]
-        error: std::io::Error,
+        error: io::Error,
     },
+}
+
+fn addresses_remedy(error: &io::Error) -> &'static str {
+    let otherwise = "; may this process have netlink sockets (seccomp, RestrictAddressFamilies)?";
+    descriptor_remedy(error).unwrap_or(otherwise)
+}
+
+fn interface_remedy(error: &io::Error) -> &'static str {
+    descriptor_remedy(error).unwrap_or("; is it still there?")
+}
+
+/// Returns what to do if descriptors are used up.
+fn descriptor_remedy(error: &io::Error) -> Option<&'static str> {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match error.raw_os_error() {
+        Some(EMFILE) => Some("; raise the limit of open files (`ulimit -n`)"),
+        Some(ENFILE) => Some("; raise `sysctl fs.file-max`"),
+        _ => None,
+    }
 }

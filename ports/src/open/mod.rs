@@ -272,14 +272,20 @@ mod tests {
     /// Found in a review: of these, one line had no remedy, and none had its cause as its source.
     #[test]
     fn errors_about_a_host_name_step_and_remedy_and_have_their_cause() {
-        let error = || io::Error::from_raw_os_error(24);
-        let interface = "eth0".to_owned();
-        for (open, step) in [
-            (OpenError::Addresses(error()), "read the host's addresses: "),
-            (OpenError::Interface { what: "MTU", interface, error: error() }, "MTU of eth0: "),
+        let interface = || "eth0".to_owned();
+        let of_addresses = |errno| OpenError::Addresses(io::Error::from_raw_os_error(errno));
+        let of_mtu = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            OpenError::Interface { what: "MTU", interface: interface(), error }
+        };
+        for (open, step, end) in [
+            (of_addresses(12), "read the host's addresses: ", "?"),
+            (of_mtu(19), "MTU of eth0: ", "?"),
+            (of_addresses(24), "read the host's addresses: ", "raise the limit of open files (`ulimit -n`)"),
+            (of_mtu(23), "MTU of eth0: ", "raise `sysctl fs.file-max`"),
         ] {
             let line = open.to_string();
-            assert!(line.starts_with(step) && line.ends_with('?'), "{line}");
+            assert!(line.starts_with(step) && line.ends_with(end), "{line}");
             assert!(open.source().is_some_and(|cause| line.contains(&cause.to_string())), "{line}");
         }
     }

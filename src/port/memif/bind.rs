@@ -10,6 +10,7 @@ use super::{Conversation, MemifConfig, MemifPort, Role};
 use crate::page::Memory;
 use crate::pool::PoolConfig;
 use crate::steer::{DEFAULT_KEY, Toeplitz};
+use crate::sys::errno::of_io;
 use crate::sys::event::{Watch, sleep_until_readable};
 use crate::sys::fork::Birthplace;
 use crate::sys::seqpacket::{Access, ListenError, Listener};
@@ -72,7 +73,7 @@ impl MemifPort {
             peer: None,
             down: nobody,
             ringer: Ringer::new().map_err(|errno| MemifError::Bell { errno })?,
-            watch: Watch::new().map_err(|error| MemifError::Watch(error.to_string()))?,
+            watch: Watch::new().map_err(of_io).map_err(MemifError::Watch)?,
             rounds: 0,
             sought: Instant::now(),
             birthplace: Birthplace::here(),

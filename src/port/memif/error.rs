@@ -4,7 +4,7 @@ use super::buffers::PARTS_MAX;
 use super::message::MessageError;
 use super::ring::Descriptor;
 use crate::ring::Corrupt;
-use crate::sys::errno::Errno;
+use crate::sys::errno::{Errno, descriptor_remedy};
 use crate::sys::memfd::MapError;
 use std::path::PathBuf;
 
@@ -64,8 +64,8 @@ pub enum MemifError {
         errno: Errno,
     },
     /// The process is out of descriptors.
-    #[error("memif needs a descriptor to sleep on: {0}; raise the limit with `ulimit -n`")]
-    Watch(String),
+    #[error("memif needs a descriptor to sleep on: {0}{remedy}", remedy = descriptor_remedy(*.0))]
+    Watch(Errno),
     /// The kernel gives no context for asynchronous requests, by which peers are woken.
     #[error("memif rings its peers by asynchronous I/O: io_setup: {errno}; {}", bell_remedy(*.errno))]
     Bell {
@@ -80,7 +80,8 @@ fn bell_remedy(errno: Errno) -> &'static str {
         Errno::NOSYS | Errno::PERM => {
             "allow io_setup(2), io_submit(2), io_getevents(2) and io_destroy(2), and take a kernel with CONFIG_AIO"
         }
-        Errno::MFILE | Errno::NFILE => "raise the limit with `ulimit -n`",
+        Errno::MFILE => "raise the limit with `ulimit -n`",
+        Errno::NFILE => "raise `sysctl fs.file-max`",
         _ => "free some memory",
     }
 }
@@ -93,6 +94,8 @@ fn group_remedy(errno: Errno) -> &'static str {
         Errno::PERM | Errno::ACCESS => "give a group that this user belongs to, or run as root",
         // In a user namespace.
         Errno::INVAL => "give a group that /proc/self/gid_map has",
+        Errno::MFILE => "raise the limit with `ulimit -n`",
+        Errno::NFILE => "raise `sysctl fs.file-max`",
         _ => KEEPS_ACCESS,
     }
 }
@@ -104,6 +107,8 @@ fn listen_remedy(errno: Errno) -> &'static str {
         }
         Errno::NOENT => "make its folder first",
         Errno::ACCESS | Errno::PERM => "give a path in a folder that you may write",
+        Errno::MFILE => "raise the limit with `ulimit -n`",
+        Errno::NFILE => "raise `sysctl fs.file-max`",
         _ => "give another path",
     }
 }

@@ -8,6 +8,7 @@ use super::tx::{Output, Target};
 use super::{Files, PcapPort};
 use crate::port::copying::CopyingPort;
 use crate::port::output_file::{NotOpened, OutputFile, open};
+use crate::sys::errno::path_remedy;
 use crate::sys::reopen::{reopen_nonblocking, reopen_to_write};
 use crate::wire::ethernet::MacAddr;
 use std::fs::File;
@@ -73,7 +74,7 @@ pub enum PcapError {
     #[error("pcap port without a file: give in=FILE, out=FILE, or both")]
     NoFile,
     /// A file could not be opened.
-    #[error("open {}: {error}: check the path and its permissions", .path.display())]
+    #[error("open {}: {error}{}", .path.display(), path_remedy(.error))]
     Open {
         /// The file.
         path: PathBuf,

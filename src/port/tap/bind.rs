@@ -4,7 +4,7 @@ use super::{TapLink, TapPort};
 use crate::port::copying::CopyingPort;
 use crate::port::link::Link;
 use crate::port::uncut::Uncut;
-use crate::sys::errno::Errno;
+use crate::sys::errno::{Errno, descriptor_remedy};
 use crate::sys::netdev::Netdev;
 use crate::sys::tap::{TapQueue, TapQueueError, TapStep};
 
@@ -46,7 +46,7 @@ pub enum TapError {
     #[error("interface {0} is not a TAP interface with as many queues as asked for: choose another name")]
     NotTap(String),
     /// Another error of the kernel.
-    #[error("{step} for {interface}: {errno}")]
+    #[error("{step} for {interface}: {errno}{}", descriptor_remedy(*.errno))]
     Refused {
         /// The interface.
         interface: String,

@@ -6,6 +6,7 @@ use crate::pool::Frame;
 use crate::port::PortState;
 use crate::port::output_file::{NotOpened, OutputFile};
 use crate::port::pcap::{cut_off, file_header, packet_header, write_all};
+use crate::sys::errno::path_remedy;
 use crate::sys::stderr;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
@@ -52,7 +53,7 @@ impl Default for TraceConfig {
 #[non_exhaustive]
 pub enum TraceError {
     /// The file cannot be made.
-    #[error("trace to {}: {error}: check the path and its permissions", .path.display())]
+    #[error("trace to {}: {error}{}", .path.display(), path_remedy(.error))]
     File {
         /// The file.
         path: PathBuf,

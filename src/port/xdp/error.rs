@@ -199,6 +199,16 @@ pub enum XdpError {
         /// The kernel's error.
         errno: Errno,
     },
+    /// The process or the system has no descriptor left.
+    #[error("{step} for {interface}: {errno}{}", descriptor_remedy(*.errno))]
+    NoDescriptor {
+        /// The interface.
+        interface: String,
+        /// The step that failed.
+        step: String,
+        /// The kernel's error: `MFILE` or `NFILE`.
+        errno: Errno,
+    },
     /// Another error of the kernel.
     #[error("{interface}: {cause}")]
     Refused {
@@ -243,10 +253,16 @@ fn zero_copy_remedy(preference: ZeroCopy) -> &'static str {
 /// sockets alive, whose release frees frames.
 #[cold]
 pub(super) fn watch(interface: &str) -> Result<Watch, XdpError> {
-    Watch::new().map_err(of_io).map_err(|errno| XdpError::Refused {
-        interface: interface.to_owned(),
-        cause: format!("watch its sockets: {errno}{}", descriptor_remedy(errno)),
-    })
+    Watch::new().map_err(of_io).map_err(|errno| refused(interface, "watch its sockets", errno))
+}
+
+/// The error of a step that the kernel refused.
+fn refused(interface: &str, step: impl ToString, errno: Errno) -> XdpError {
+    let (interface, step) = (interface.to_owned(), step.to_string());
+    match errno {
+        Errno::MFILE | Errno::NFILE => XdpError::NoDescriptor { interface, step, errno },
+        _ => XdpError::Refused { interface, cause: format!("{step}: {errno}") },
+    }
 }
 
 /// The context of an error: the interface and queue, the configuration, and the size of the region.
@@ -276,9 +292,7 @@ impl Attempt<'_> {
         let interface = self.interface.to_owned();
         match errno {
             Errno::NODEV | Errno::NXIO => XdpError::UnknownInterface { interface },
-            _ => {
-                XdpError::Refused { interface, cause: format!("{step}: {errno}{}", descriptor_remedy(errno)) }
-            }
+            _ => refused(self.interface, step, errno),
         }
     }
 
@@ -303,9 +317,7 @@ impl Attempt<'_> {
             (SocketStep::Bind, Errno::OPNOTSUPP) => {
                 XdpError::NoZeroCopy { interface, preference: self.zero_copy }
             }
-            (_, errno) => {
-                XdpError::Refused { interface, cause: format!("{error}{}", descriptor_remedy(errno)) }
-            }
+            (_, errno) => refused(self.interface, step, errno),
         }
     }
 
@@ -324,7 +336,11 @@ impl Attempt<'_> {
                 XdpError::Unsupported { interface, step: error.step.to_string(), errno: error.errno }
             }
             _ if is_about_the_mode(error) => XdpError::NoMode { interface, refused: mode_refused(error) },
-            errno => XdpError::Refused { interface, cause: format!("{error}{}", descriptor_remedy(errno)) },
+            Errno::MFILE | Errno::NFILE => {
+                let (step, errno) = (error.step.to_string(), error.errno);
+                XdpError::NoDescriptor { interface, step, errno }
+            }
+            _ => XdpError::Refused { interface, cause: error.to_string() },
         }
     }
 
@@ -384,8 +400,8 @@ mod tests {
             (bpf(BpfStep::AttachGeneric, Errno::OPNOTSUPP), ["no allowed mode", "generic: "]),
             (bpf(BpfStep::CreateMap, Errno::NOSYS), ["create XSKMAP", "Linux 5.9"]),
             (bpf(BpfStep::LoadProgram, Errno::INVAL), ["load redirect program", "eth9"]),
-            (bpf(BpfStep::LoadProgram, Errno::MFILE), ["load redirect program", "`ulimit -Hn`"]),
-            (bpf(BpfStep::AttachNative, Errno::MFILE), ["attach", "`ulimit -Hn`"]),
+            (bpf(BpfStep::LoadProgram, Errno::MFILE), ["load redirect program", "`ulimit -n`"]),
+            (bpf(BpfStep::AttachNative, Errno::MFILE), ["attach", "`ulimit -n`"]),
             (socket(SocketStep::Open, Errno::NFILE), ["open AF_XDP socket", "`sysctl fs.file-max`"]),
         ] {
             let line = error.to_string();

@@ -1,5 +1,7 @@
 //! The errors when a region is made, each in one line with the remedy.
 
+use crate::sys::errno::descriptor_remedy;
+
 /// Why a region could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -41,15 +43,21 @@ pub enum RegionError {
         errno: rustix::io::Errno,
     },
     /// The system refused the memory.
-    #[error(
-        "mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit"
-    )]
+    #[error("mapping {bytes} bytes failed ({errno}){}", map_remedy(*errno))]
     Map {
         /// Bytes requested.
         bytes: usize,
-        /// The error of mmap(2) or madvise(2).
+        /// The error of mmap(2) or madvise(2), or of memfd_create(2) for memory in a file.
         errno: rustix::io::Errno,
     },
+}
+
+/// The remedy if the system refused the memory, or the file that it is to lie in.
+fn map_remedy(errno: rustix::io::Errno) -> &'static str {
+    match descriptor_remedy(errno) {
+        "" => ": ask for less, or raise the address-space or cgroup limit",
+        remedy => remedy,
+    }
 }
 
 /// The remedy if the system refused pages around a region.
@@ -65,6 +73,13 @@ fn remedy(errno: rustix::io::Errno) -> &'static str {
 mod tests {
     use super::*;
     use rustix::io::Errno;
+
+    #[test]
+    fn a_memory_in_a_file_for_which_there_is_no_descriptor_names_the_limit() {
+        let text = |errno| RegionError::Map { bytes: 4096, errno }.to_string();
+        assert!(text(Errno::MFILE).ends_with("; raise the limit of open files (`ulimit -n`)"));
+        assert!(text(Errno::NOMEM).ends_with(": ask for less, or raise the address-space or cgroup limit"));
+    }
 
     #[test]
     fn guards_that_are_refused_name_the_count_of_mappings_only_where_that_is_why() {
