@@ -11,7 +11,12 @@ use std::time::Duration;
 
 #[test]
 fn an_offload_is_read_as_it_was_set_and_work_is_done_that_a_port_does_not() {
-    for compiler in [GCC, Compiler { program: "clang++", flags: &["-std=c++17", "-x", "c++"] }] {
+    let checked = &["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined"];
+    for compiler in [
+        GCC,
+        Compiler { program: "gcc", flags: checked },
+        Compiler { program: "clang++", flags: &["-std=c++17", "-x", "c++"] },
+    ] {
         let program = compiled("tests/c/offloads.c", &compiler);
         for case in ["wrong values", "kept", "finished", "cut", "not cut", "without", "refused"] {
             assert_eq!(good(command(&program).arg(case)), format!("{case}: as it should be\n"));
