@@ -52,6 +52,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Calls whose result a program needs in any case: those that open, allocate or receive, and those that say how many of a
+ * burst were taken. A compiler warns if the result is dropped. `#define NETMEM_NODISCARD` before `#include <netmem.h>`
+ * turns the warnings off. */
+#ifndef NETMEM_NODISCARD
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define NETMEM_NODISCARD [[nodiscard]]
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L
+#define NETMEM_NODISCARD [[nodiscard]]
+#elif defined(__GNUC__)
+#define NETMEM_NODISCARD __attribute__((warn_unused_result))
+#else
+#define NETMEM_NODISCARD
+#endif
+#endif
 /* What the library does on misuse (netmem_set_policy): count it; also report it in a line (netmem_set_report), which
  * goes to file descriptor 2 unless a function is set; also abort the process. */
 #define NETMEM_COUNT 0
@@ -455,6 +469,7 @@ int netmem_misuses(netmem_count *counts, size_t room);
  * Returns 0, -EINVAL if the options are not usable, -ENOMEM if the system has no memory or no address space,
  * -EMFILE if there is no descriptor for a memory in a file (`ulimit -n`), or -ENFILE if the process has 1023 memories
  * (fewer if they are larger than 2 GiB) or the system has too many descriptors. */
+NETMEM_NODISCARD
 int netmem_memory_open(const netmem_memory_config *config,
                        netmem_memory *memory);
 
@@ -464,6 +479,7 @@ int netmem_memory_open(const netmem_memory_config *config,
  * has returned 0. Caches, size classes and heads cannot be opened in such a memory.
  * Returns 0, -EFAULT if `base` is NULL, -EINVAL if the range or the options are not usable, -EEXIST if some of the
  * bytes are part of another memory, or an errno of netmem_memory_open. */
+NETMEM_NODISCARD
 int netmem_memory_lend(void *base,
                        size_t bytes,
                        const netmem_memory_config *config,
@@ -487,6 +503,7 @@ int netmem_memory_close(netmem_memory memory,
  * worker of its own.
  * Returns 0, or -ENFILE if the memory has no free worker, the process has 120 workers, or there is no key for
  * data of threads (pthread_key_create). */
+NETMEM_NODISCARD
 int netmem_worker_open(netmem_memory memory,
                        netmem_worker *worker);
 
@@ -518,6 +535,7 @@ int netmem_worker_held(netmem_worker worker);
  * no memory. So a limit of the address space (RLIMIT_AS) must leave 8 GiB beside the memories.
  * Returns 0, -EINVAL if the options are not usable, -ENOMEM if there is no memory or no address space for the tables
  * of the pool, or -ENFILE if the process has 4096 pools. */
+NETMEM_NODISCARD
 int netmem_pool_open(netmem_worker worker,
                      const netmem_pool_config *config,
                      netmem_pool *pool);
@@ -548,6 +566,7 @@ int netmem_pool_close(netmem_pool pool,
  * ENOBUFS if the pool has its maximum number of frames and none is free, or ENOMEM if it could have more and the
  * memory has no more pages.
  * An empty frame of a pool has room for netmem_pool_room bytes at least. */
+NETMEM_NODISCARD
 int netmem_alloc_at(netmem_worker worker,
                     netmem_pool pool,
                     netmem_frame *frames,
@@ -646,6 +665,7 @@ int netmem_attach_at(netmem_worker worker,
  * Returns 0, -EINVAL if `frames` is out of range, -ENOMEM if there is no memory for the rings, -EMFILE if the
  * process has no descriptors for the events of the receiver (`ulimit -n`), -ENFILE if the system has none or the
  * process has 4096 lanes, or -EIO if an event cannot be made for another reason. */
+NETMEM_NODISCARD
 int netmem_lane_open(netmem_worker worker,
                      uint32_t frames,
                      netmem_lane *lane);
@@ -660,6 +680,7 @@ int netmem_lane_join(netmem_worker worker, netmem_lane lane);
  * The call works in groups of 64 frames and stops before a group that contains an invalid handle. If that is
  * the first group, returns the negative errno of the handle.
  * Returns -EPIPE if the receiver has closed its end. */
+NETMEM_NODISCARD
 int netmem_lane_send_at(netmem_worker worker,
                         netmem_lane lane,
                         const netmem_frame *frames,
@@ -669,6 +690,7 @@ int netmem_lane_send_at(netmem_worker worker,
 /* Receives up to `n` frames from a lane, oldest first. Only the lane's receiver may call it.
  * Returns the number received, or -EPIPE if the sender has closed its end and neither frames nor packets wait
  * in the lane. */
+NETMEM_NODISCARD
 int netmem_lane_receive_at(netmem_worker worker,
                            netmem_lane lane,
                            netmem_frame *frames,
@@ -678,6 +700,7 @@ int netmem_lane_receive_at(netmem_worker worker,
 /* Arms the descriptor of netmem_lane_fd, before the receiver sleeps on it.
  * Returns 0 if the receiver may sleep. Returns 1 if frames or packets wait in the lane or the sender has
  * closed its end: the receiver should not sleep then. */
+NETMEM_NODISCARD
 int netmem_lane_arm(netmem_worker worker,
                     netmem_lane lane);
 
@@ -709,7 +732,10 @@ int netmem_lane_counts(netmem_lane lane,
 /* Opens a cache of objects of one size. All workers of the memory can use it.
  * Returns 0, -EFAULT if `config` is NULL, -EINVAL if the options are not usable or the memory is lent
  * (netmem_memory_lend) or lies in a file (`in_file`), or -ENFILE if the process has 4096 caches. */
-int netmem_cache_open(netmem_worker worker, const netmem_cache_config *config, netmem_cache *cache);
+NETMEM_NODISCARD
+int netmem_cache_open(netmem_worker worker,
+                      const netmem_cache_config *config,
+                      netmem_cache *cache);
 
 /* Closes a cache.
  * Returns 0, or -EBUSY if objects of the cache are still allocated. */
@@ -718,7 +744,7 @@ int netmem_cache_close(netmem_cache cache);
 /* Opens a set of size classes, which allocate any number of bytes up to 4 MiB, as malloc(3) does. All
  * workers of the memory can use it. `name` is the name in reports; NULL: "sizes".
  * Returns 0, or an errno of netmem_cache_open. */
-int netmem_sizes_open(netmem_worker worker, const char *name, netmem_sizes *sizes);
+NETMEM_NODISCARD int netmem_sizes_open(netmem_worker worker, const char *name, netmem_sizes *sizes);
 
 /* Closes a set of size classes.
  * Returns 0, or -EBUSY if bytes of it are still allocated. */
@@ -743,6 +769,7 @@ int netmem_cache_counts(netmem_cache cache,
 /* Allocates up to `n` objects from a cache and writes their handles to `objects`. The objects are not
  * cleared.
  * Returns the number allocated. It is less than `n` only if the memory has no more. */
+NETMEM_NODISCARD
 int netmem_object_alloc_at(netmem_worker worker,
                            netmem_cache cache,
                            netmem_object *objects,
@@ -752,6 +779,7 @@ int netmem_object_alloc_at(netmem_worker worker,
 /* Allocates `bytes` bytes from size classes and writes the handle to `object`. The bytes are not cleared.
  * 0 bytes give an object with an address of its own, as malloc may do, of at least 1 byte (netmem_object_size).
  * Returns 0, or -ENOMEM if there is no memory or `bytes` is more than 4 MiB. */
+NETMEM_NODISCARD
 int netmem_sizes_alloc_at(netmem_worker worker,
                           netmem_sizes sizes,
                           size_t bytes,
@@ -799,6 +827,7 @@ int netmem_object_attach_at(netmem_worker worker,
  * `pages`. The blocks are not cleared.
  * Returns the number allocated, or -EINVAL if `order` is more than 10. The number is less than `n` only if the
  * memory has no more. */
+NETMEM_NODISCARD
 int netmem_page_alloc_at(netmem_worker worker,
                          uint32_t order,
                          netmem_page *pages,
@@ -832,6 +861,7 @@ int netmem_page_attach_at(netmem_worker worker, netmem_page *pages, uint32_t n, 
  * the defaults.
  * Returns 0, -EINVAL if the options are not usable or the memory is lent (netmem_memory_lend) or lies in a
  * file (`in_file`), or -ENFILE if the process has 4096 heads. */
+NETMEM_NODISCARD
 int netmem_heads_open(netmem_worker worker,
                       const netmem_heads_config *config,
                       netmem_heads *heads);
@@ -859,6 +889,7 @@ int netmem_heads_counts(netmem_heads heads, netmem_count *counts, size_t room);
  * to `packets`.
  * Returns the number allocated. It is less than `n` only if the pool has no more frames or there is no
  * memory for heads: netmem_last_errno is ENOBUFS or ENOMEM, as for netmem_alloc. */
+NETMEM_NODISCARD
 int netmem_packet_alloc_at(netmem_worker worker,
                            netmem_heads heads,
                            netmem_pool pool,
@@ -873,6 +904,7 @@ int netmem_packet_alloc_at(netmem_worker worker,
  * stay frames.
  * The call works in groups of 64 frames and stops before a group that contains an invalid handle. If that is
  * the first group, returns the negative errno of the handle. */
+NETMEM_NODISCARD
 int netmem_packet_from_frames_at(netmem_worker worker,
                                  netmem_heads heads,
                                  const netmem_frame *frames,
@@ -886,6 +918,7 @@ int netmem_packet_from_frames_at(netmem_worker worker,
  * Returns the number converted. Stops at the first packet whose handle is invalid, that has several parts,
  * or whose bytes are shared. If that is the first packet, returns the negative errno: -EBUSY for several
  * parts or shared bytes. netmem_packet_make_sendable converts such a packet to one frame. */
+NETMEM_NODISCARD
 int netmem_packet_into_frames_at(netmem_worker worker,
                                  const netmem_packet *packets,
                                  netmem_frame *frames,
@@ -1037,6 +1070,7 @@ int netmem_packet_prepend_at(netmem_worker worker,
  * can write it.
  * Returns 0, -ENOBUFS if the packet has fewer than `at` bytes, or -ENOMEM if there is no memory for a head.
  * On failure the packet is unchanged. */
+NETMEM_NODISCARD
 int netmem_packet_split_at(netmem_worker worker,
                            netmem_packet packet,
                            uint32_t at,
@@ -1046,6 +1080,7 @@ int netmem_packet_split_at(netmem_worker worker,
 /* Makes a second packet over the same bytes and writes its handle to `other`. While both packets exist,
  * neither can be written. Each is pulled and trimmed independently.
  * Returns 0, or -ENOMEM if there is no memory for heads. */
+NETMEM_NODISCARD
 int netmem_packet_share_at(netmem_worker worker,
                            netmem_packet packet,
                            netmem_packet *other,
@@ -1079,6 +1114,7 @@ int netmem_packet_make_sendable_at(netmem_worker worker,
  * If `pool` runs out of frames, the ready pool gives its packets back, so the packets it keeps are not
  * missing elsewhere. If `pool` clears its frames (netmem_pool_config), the ready pool keeps no packets.
  * Returns 0, or -ENFILE if the process has 4096 ready pools. */
+NETMEM_NODISCARD
 int netmem_ready_open(netmem_worker worker,
                       netmem_heads heads,
                       netmem_pool pool,
@@ -1094,6 +1130,7 @@ int netmem_ready_close(netmem_ready ready);
  * makes the others from the pool and the heads.
  * Returns the number allocated. It is less than `n` only if the pool has no more frames or there is no
  * memory for heads. */
+NETMEM_NODISCARD
 int netmem_ready_alloc_at(netmem_worker worker,
                           netmem_ready ready,
                           netmem_packet *packets,
@@ -1124,6 +1161,7 @@ int netmem_ready_counts(netmem_ready ready, netmem_count *counts, size_t room);
  * Returns the number converted. Stops at the first invalid handle, or if there is no memory for a handle
  * (netmem_last_errno is ENOMEM): the frames from there on are unchanged. If the first handle is invalid, returns
  * its negative errno. */
+NETMEM_NODISCARD
 int netmem_share_at(netmem_worker worker,
                     const netmem_frame *frames,
                     netmem_shared *shared,
@@ -1133,6 +1171,7 @@ int netmem_share_at(netmem_worker worker,
 /* Makes one more claim on the frame of `shared` and writes its handle to `clone`. The new claim has the same
  * data. Each claim is pulled and trimmed independently.
  * Returns 0, or -ENOMEM if there is no memory for a handle. */
+NETMEM_NODISCARD
 int netmem_shared_clone_at(netmem_worker worker,
                            netmem_shared shared,
                            netmem_shared *clone,
@@ -1169,6 +1208,7 @@ int netmem_shared_trim_at(netmem_worker worker,
 /* Converts the only claim on a frame back to a frame, which can be written and sent. Writes the handle of
  * the frame to `frame`. The handle of the claim becomes invalid.
  * Returns 0, or -EBUSY if there are other claims on the frame. After -EBUSY the claim is unchanged. */
+NETMEM_NODISCARD
 int netmem_shared_into_frame_at(netmem_worker worker,
                                 netmem_shared shared,
                                 netmem_frame *frame,
@@ -1177,6 +1217,7 @@ int netmem_shared_into_frame_at(netmem_worker worker,
 /* Converts a shared frame to a packet: the claim gets a head of `heads`. Writes the handle of the packet to
  * `packet`. The handle of the claim becomes invalid.
  * Returns 0, or -ENOMEM if there is no memory for a head. After -ENOMEM the claim is unchanged. */
+NETMEM_NODISCARD
 int netmem_packet_from_shared_at(netmem_worker worker,
                                  netmem_heads heads,
                                  netmem_shared shared,
@@ -1224,6 +1265,7 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the
  * memory that may be locked is too small, -EMFILE if the process has too many descriptors open (`ulimit -n`), -ENFILE if
  * the system has, or -EIO if the device cannot be opened for another reason. */
+NETMEM_NODISCARD
 int netmem_port_open(netmem_worker worker,
                      netmem_pool pool,
                      const char *text,
@@ -1232,6 +1274,7 @@ int netmem_port_open(netmem_worker worker,
 
 /* Receives up to `n` frames and writes their handles to `frames`.
  * Returns the number received. */
+NETMEM_NODISCARD
 int netmem_port_rx_at(netmem_worker worker,
                       netmem_port port,
                       netmem_frame *frames,
@@ -1247,6 +1290,7 @@ int netmem_port_rx_at(netmem_worker worker,
  * A port takes no frame while it is down (netmem_port_state) or full (netmem_port_complete makes room), and never one
  * that it cannot carry: a program that offers such a frame again and again never ends. netmem_port_take_unsendable
  * finds these frames. A frame that was taken can still be lost: see tx_lost of netmem_port_counts. */
+NETMEM_NODISCARD
 int netmem_port_tx_at(netmem_worker worker,
                       netmem_port port,
                       netmem_frame *frames,
@@ -1254,6 +1298,7 @@ int netmem_port_tx_at(netmem_worker worker,
                       const char *site);
 
 /* Posts up to `n` frames for reception. Data that they still have is dropped. Returns as netmem_port_tx does. */
+NETMEM_NODISCARD
 int netmem_port_fill_at(netmem_worker worker,
                         netmem_port port,
                         netmem_frame *frames,
@@ -1405,6 +1450,7 @@ int netmem_port_close(netmem_worker worker,
  * frames stay with the caller, and both kinds stay in order.
  * Returns the number found: `frames + n - found` is the first. Free these frames, and send the others again later.
  * If a handle is invalid, returns its negative errno and finds nothing. */
+NETMEM_NODISCARD
 int netmem_port_take_unsendable_at(netmem_worker worker,
                                    netmem_port port,
                                    netmem_frame *frames,
@@ -1413,6 +1459,7 @@ int netmem_port_take_unsendable_at(netmem_worker worker,
 
 /* Does for raw frames what netmem_port_take_unsendable does for frames.
  * Returns the number found, or -EBADF if one of the words is 0. */
+NETMEM_NODISCARD
 int netmem_port_take_unsendable_raw(netmem_worker worker,
                                     netmem_port port,
                                     netmem_raw *frames,
@@ -1454,6 +1501,7 @@ int netmem_finish_checksum_at(netmem_worker worker,
  * not of the kind of its offload, or if it has more segments; -ENOBUFS if it has more than `n`, if a segment has no room
  * in a frame of `pool`, or if the pool has too few frames; -ENOMEM if the memory has no more pages for the pool. No frame
  * is allocated then. */
+NETMEM_NODISCARD
 int netmem_cut_segments_at(netmem_worker worker,
                            netmem_pool pool,
                            netmem_frame frame,
@@ -1465,6 +1513,7 @@ int netmem_cut_segments_at(netmem_worker worker,
  * `packets`.
  * Returns the number received. If there is no memory for a head, the frame waits for the next
  * netmem_port_rx_packets or netmem_port_rx, and netmem_last_errno is ENOMEM. */
+NETMEM_NODISCARD
 int netmem_port_rx_packets_at(netmem_worker worker,
                               netmem_port port,
                               netmem_heads heads,
@@ -1479,6 +1528,7 @@ int netmem_port_rx_packets_at(netmem_worker worker,
  * they begin at the index that the call returns.
  * The call works in groups of 64 packets. It stops before a group that contains an invalid handle, or a
  * packet that is not one unshared frame (-EBUSY). If that is the first group, returns the negative errno. */
+NETMEM_NODISCARD
 int netmem_port_tx_packets_at(netmem_worker worker,
                               netmem_port port,
                               netmem_packet *packets,
@@ -1489,6 +1539,7 @@ int netmem_port_tx_packets_at(netmem_worker worker,
  * netmem_port_tx_packets: otherwise returns -EBUSY.
  * Returns the number found. If a handle is invalid, or a packet is not one unshared frame, returns the negative errno;
  * packets in front of it may have changed places. */
+NETMEM_NODISCARD
 int netmem_port_take_unsendable_packets_at(netmem_worker worker,
                                            netmem_port port,
                                            netmem_packet *packets,
@@ -1525,6 +1576,7 @@ int netmem_packet_finish_checksum_at(netmem_worker worker,
  * Stops at the first invalid handle. If that is the first packet, returns its negative errno.
  * Returns -EPIPE if the receiver has closed its end.
  * A lane keeps the order of packets and the order of frames, but not the order between packets and frames. */
+NETMEM_NODISCARD
 int netmem_lane_send_packets_at(netmem_worker worker,
                                 netmem_lane lane,
                                 const netmem_packet *packets,
@@ -1537,6 +1589,7 @@ int netmem_lane_send_packets_at(netmem_worker worker,
  * netmem_last_errno is ENOMEM then.
  * A packet keeps its head. netmem_packet_free gives the head back to the heads that it was taken from, and
  * the frames to their pools. */
+NETMEM_NODISCARD
 int netmem_lane_receive_packets_at(netmem_worker worker,
                                    netmem_lane lane,
                                    netmem_packet *packets,
@@ -1568,6 +1621,7 @@ int netmem_cache_holders(netmem_cache cache, netmem_holder *holders, size_t room
 
 /* Allocates up to `n` raw frames from a pool. Works as netmem_alloc, but no call checks these frames. Raw
  * calls have no call site: a report of a refused raw call shows the name of the call and the word. */
+NETMEM_NODISCARD
 int netmem_raw_alloc(netmem_worker worker,
                      netmem_pool pool,
                      netmem_raw *frames,
@@ -1635,6 +1689,7 @@ int netmem_raw_finish_checksum(netmem_raw *frame);
 /* Receives up to `n` raw frames. Works as netmem_port_rx, but gives out no handles. A port may be used by
  * calls with handles and by raw calls.
  * Returns the number received. */
+NETMEM_NODISCARD
 int netmem_port_rx_raw(netmem_worker worker,
                        netmem_port port,
                        netmem_raw *frames,
@@ -1644,6 +1699,7 @@ int netmem_port_rx_raw(netmem_worker worker,
  * Returns the number posted. The port owns these frames. The other frames stay with the caller: the call moves
  * them to the end of `frames`, in order, so that they begin at the index that the call returns.
  * Returns -EBADF if the first word is 0. */
+NETMEM_NODISCARD
 int netmem_port_tx_raw(netmem_worker worker,
                        netmem_port port,
                        netmem_raw *frames,
@@ -1651,6 +1707,7 @@ int netmem_port_tx_raw(netmem_worker worker,
 
 /* Posts up to `n` raw frames for reception. Data that they still have is dropped. Returns as netmem_port_tx_raw
  * does. */
+NETMEM_NODISCARD
 int netmem_port_fill_raw(netmem_worker worker,
                          netmem_port port,
                          netmem_raw *frames,
@@ -1661,6 +1718,7 @@ int netmem_port_fill_raw(netmem_worker worker,
  * Returns the number sent, which is less than `n` if the lane becomes full. The receiver owns these frames.
  * The other frames stay with the caller, unchanged.
  * Returns -EBADF if the first word is 0, or -EPIPE if the receiver has closed its end. */
+NETMEM_NODISCARD
 int netmem_lane_send_raw(netmem_worker worker,
                          netmem_lane lane,
                          const netmem_raw *frames,
@@ -1669,6 +1727,7 @@ int netmem_lane_send_raw(netmem_worker worker,
 /* Receives up to `n` raw frames from a lane, oldest first. Works as netmem_lane_receive, but gives out no
  * handles: it also receives frames that were sent by their handles.
  * Returns as netmem_lane_receive does. */
+NETMEM_NODISCARD
 int netmem_lane_receive_raw(netmem_worker worker,
                             netmem_lane lane,
                             netmem_raw *frames,
@@ -1699,6 +1758,7 @@ int netmem_raw_into_frames_at(netmem_worker worker,
 /* Opens an empty stock and writes its handle to `stock`.
  * Returns 0, -EFAULT if `config` is NULL, -EINVAL if `objects` is out of range, -ENOMEM if there is no
  * memory for its tables, or -ENFILE if the process has 4096 stocks. */
+NETMEM_NODISCARD
 int netmem_stock_open(const netmem_stock_config *config,
                       netmem_stock *stock);
 
@@ -1722,6 +1782,7 @@ int netmem_stock_clear(netmem_stock stock);
 /* Takes `n` objects and writes their addresses to `objects`. `from` is the code address that reports show as
  * the call site, such as `__builtin_return_address(0)`, or NULL.
  * Returns 0, or -ENOBUFS if fewer than `n` objects are free. After -ENOBUFS no object was taken. */
+NETMEM_NODISCARD
 int netmem_stock_take(netmem_stock stock,
                       void **objects,
                       uint32_t n,

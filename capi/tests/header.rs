@@ -1,6 +1,6 @@
 //! `netmem.h` is what cbindgen generates from the sources. It is checked in for programmers who have no Rust.
 
-use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
+use cbindgen::{Builder, Config, DocumentationStyle, FunctionConfig, Language, Style};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -55,6 +55,20 @@ const HEAD: &str = "\
  * SPDX-License-Identifier: MIT OR Apache-2.0 */";
 
 const CONSTANTS: &str = "\
+/* Calls whose result a program needs in any case: those that open, allocate or receive, and those that say how many of a
+ * burst were taken. A compiler warns if the result is dropped. `#define NETMEM_NODISCARD` before `#include <netmem.h>`
+ * turns the warnings off. */
+#ifndef NETMEM_NODISCARD
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define NETMEM_NODISCARD [[nodiscard]]
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L
+#define NETMEM_NODISCARD [[nodiscard]]
+#elif defined(__GNUC__)
+#define NETMEM_NODISCARD __attribute__((warn_unused_result))
+#else
+#define NETMEM_NODISCARD
+#endif
+#endif
 /* What the library does on misuse (netmem_set_policy): count it; also report it in a line (netmem_set_report), which
  * goes to file descriptor 2 unless a function is set; also abort the process. */
 #define NETMEM_COUNT 0
@@ -97,6 +111,7 @@ fn generated() -> String {
         header: Some(HEAD.into()),
         after_includes: Some(format!("\n{CONSTANTS}")),
         documentation_style: DocumentationStyle::C,
+        function: FunctionConfig { must_use: Some("NETMEM_NODISCARD".into()), ..FunctionConfig::default() },
         usize_is_size_t: true,
         tab_width: 4,
         ..Config::default()

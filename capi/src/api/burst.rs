@@ -46,6 +46,7 @@ const POOL_FREE: &str = "netmem_pool_free";
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_alloc_at(
     worker: netmem_worker,

@@ -39,6 +39,7 @@ const OBJECT_MAX: usize = PAGE_SIZE << LOCAL_ORDER_MAX;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_cache_open(
     worker: netmem_worker,
@@ -91,6 +92,7 @@ pub extern "C" fn netmem_cache_close(cache: netmem_cache) -> c_int {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_sizes_open(
     worker: netmem_worker,

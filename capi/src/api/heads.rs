@@ -25,6 +25,7 @@ use std::sync::Arc;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_heads_open(
     worker: netmem_worker,

@@ -35,6 +35,7 @@ const FRAMES: u32 = 1024;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_open(
     worker: netmem_worker,
@@ -148,6 +149,7 @@ pub fn no_sender(call: &str) -> c_int {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_send_at(
     worker: netmem_worker,
@@ -193,6 +195,7 @@ pub unsafe extern "C" fn netmem_lane_send_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_receive_at(
     worker: netmem_worker,
@@ -224,6 +227,7 @@ pub unsafe extern "C" fn netmem_lane_receive_at(
 /// Arms the descriptor of netmem_lane_fd, before the receiver sleeps on it.
 /// Returns 0 if the receiver may sleep. Returns 1 if frames or packets wait in the lane or the sender has
 /// closed its end: the receiver should not sleep then.
+#[must_use]
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_arm(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_arm";

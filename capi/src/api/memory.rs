@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_memory_open(
     config: *const netmem_memory_config,
@@ -56,6 +57,7 @@ pub unsafe extern "C" fn netmem_memory_open(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_memory_lend(
     base: *mut c_void,

@@ -28,6 +28,7 @@ const RUN: usize = 64;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_object_alloc_at(
     worker: netmem_worker,
@@ -102,6 +103,7 @@ fn alloc(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_sizes_alloc_at(
     worker: netmem_worker,

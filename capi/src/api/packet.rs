@@ -28,6 +28,7 @@ use std::iter;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_alloc_at(
     worker: netmem_worker,
@@ -145,6 +146,7 @@ pub fn traced_pool(word: u64) -> u64 {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_from_frames_at(
     worker: netmem_worker,
@@ -200,6 +202,7 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_into_frames_at(
     worker: netmem_worker,

@@ -31,6 +31,7 @@ use std::{iter, slice};
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_send_packets_at(
     worker: netmem_worker,
@@ -101,6 +102,7 @@ fn take(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_receive_packets_at(
     worker: netmem_worker,

@@ -127,6 +127,7 @@ fn second(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_split_at(
     worker: netmem_worker,
@@ -152,6 +153,7 @@ pub unsafe extern "C" fn netmem_packet_split_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_share_at(
     worker: netmem_worker,

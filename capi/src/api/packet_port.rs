@@ -26,6 +26,7 @@ use std::ffi::{c_char, c_int};
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_rx_packets_at(
     worker: netmem_worker,
@@ -84,6 +85,7 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_tx_packets_at(
     worker: netmem_worker,
@@ -145,6 +147,7 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_take_unsendable_packets_at(
     worker: netmem_worker,

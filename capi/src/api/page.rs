@@ -29,6 +29,7 @@ const RUN: usize = 64;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_page_alloc_at(
     worker: netmem_worker,

@@ -24,6 +24,7 @@ use std::time::Duration;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pool_open(
     worker: netmem_worker,

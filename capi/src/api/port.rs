@@ -44,6 +44,7 @@ fn not_here(port: netmem_port, call: &str, site: Site) -> c_int {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_rx_at(
     worker: netmem_worker,
@@ -103,6 +104,7 @@ pub fn receive<T>(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_tx_at(
     worker: netmem_worker,
@@ -122,6 +124,7 @@ pub unsafe extern "C" fn netmem_port_tx_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_fill_at(
     worker: netmem_worker,

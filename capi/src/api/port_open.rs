@@ -44,6 +44,7 @@ const RING: u32 = 2048;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_open(
     worker: netmem_worker,

@@ -25,6 +25,7 @@ use std::slice;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_alloc(
     worker: netmem_worker,

@@ -52,6 +52,7 @@ fn why_not_raw(frame: &Frame) -> Option<Bad> {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_rx_raw(
     worker: netmem_worker,
@@ -77,6 +78,7 @@ pub unsafe extern "C" fn netmem_port_rx_raw(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_tx_raw(
     worker: netmem_worker,
@@ -97,6 +99,7 @@ pub unsafe extern "C" fn netmem_port_tx_raw(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_fill_raw(
     worker: netmem_worker,
@@ -152,6 +155,7 @@ unsafe fn post(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_send_raw(
     worker: netmem_worker,
@@ -191,6 +195,7 @@ pub unsafe extern "C" fn netmem_lane_send_raw(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_receive_raw(
     worker: netmem_worker,

@@ -30,6 +30,7 @@ use std::iter;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_ready_open(
     worker: netmem_worker,
@@ -80,6 +81,7 @@ pub extern "C" fn netmem_ready_close(ready: netmem_ready) -> c_int {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_ready_alloc_at(
     worker: netmem_worker,

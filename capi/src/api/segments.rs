@@ -25,6 +25,7 @@ const CALL: &str = "netmem_cut_segments";
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_cut_segments_at(
     worker: netmem_worker,

@@ -36,6 +36,7 @@ fn note_moved(from: u64, to: u64, site: Site) {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_share_at(
     worker: netmem_worker,
@@ -90,6 +91,7 @@ fn change<R>(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_clone_at(
     worker: netmem_worker,
@@ -253,6 +255,7 @@ pub unsafe extern "C" fn netmem_shared_trim_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_into_frame_at(
     worker: netmem_worker,
@@ -292,6 +295,7 @@ pub unsafe extern "C" fn netmem_shared_into_frame_at(
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_from_shared_at(
     worker: netmem_worker,

@@ -84,6 +84,7 @@ pub struct netmem_stock_holder {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_open(
     config: *const netmem_stock_config,
@@ -153,6 +154,7 @@ pub extern "C" fn netmem_stock_clear(stock: netmem_stock) -> c_int {
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_take(
     stock: netmem_stock,

@@ -26,6 +26,7 @@ use std::ffi::{c_char, c_int};
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_take_unsendable_at(
     worker: netmem_worker,
@@ -76,6 +77,7 @@ fn part(tag: &mut Tag, port: &dyn Port, burst: &mut [netmem_frame]) -> Result<us
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_take_unsendable_raw(
     worker: netmem_worker,

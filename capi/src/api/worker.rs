@@ -17,6 +17,7 @@ use std::ffi::c_int;
 ///
 /// # Safety
 /// See the module.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut netmem_worker) -> c_int {
     answer("netmem_worker_open", || {

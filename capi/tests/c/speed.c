@@ -19,24 +19,31 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Ends the program if a pool has too few. */
+static inline void must(int got, uint32_t burst)
+{
+    if (got != (int)burst)
+        abort();
+}
+
 static void handles(uint32_t burst)
 {
     netmem_frame frames[64];
-    netmem_alloc(worker, pool, frames, burst);
+    must(netmem_alloc(worker, pool, frames, burst), burst);
     netmem_free(worker, frames, burst);
 }
 
 static void raw(uint32_t burst)
 {
     netmem_raw frames[64];
-    netmem_raw_alloc(worker, pool, frames, burst);
+    must(netmem_raw_alloc(worker, pool, frames, burst), burst);
     netmem_raw_free(worker, frames, burst);
 }
 
 static void raw_to_their_pool(uint32_t burst)
 {
     netmem_raw frames[64];
-    netmem_raw_alloc(worker, pool, frames, burst);
+    must(netmem_raw_alloc(worker, pool, frames, burst), burst);
     netmem_raw_pool_free(worker, pool, frames, burst);
 }
 
@@ -45,14 +52,14 @@ static netmem_ready ready;
 static void fresh_packets(uint32_t burst)
 {
     netmem_packet packets[64];
-    netmem_packet_alloc(worker, heads, pool, packets, burst);
+    must(netmem_packet_alloc(worker, heads, pool, packets, burst), burst);
     netmem_packet_free(worker, packets, burst);
 }
 
 static void ready_packets(uint32_t burst)
 {
     netmem_packet packets[64];
-    netmem_ready_alloc(worker, ready, packets, burst);
+    must(netmem_ready_alloc(worker, ready, packets, burst), burst);
     netmem_ready_free(worker, ready, packets, burst);
 }
 

@@ -2,6 +2,7 @@
 
 mod capture;
 mod descriptors;
+mod dropped;
 mod ends;
 mod examples;
 mod installed;
