@@ -141,6 +141,18 @@ fn the_flow_limit_is_explained() {
     assert!(!text.contains("--flow-limit") && !text.contains("--inbox"), "{text}");
 }
 
+/// Seen: each interface was said to need a queue for each worker, also that of a packet or tap port.
+#[test]
+fn the_help_of_workers_says_which_ports_need_queues() {
+    let (text, _) = help("forward --help");
+    let (_, option) = text.split_once("\n      --workers <N>\n").expect("--workers");
+    let (option, _) = option.split_once("\n      --").expect("the next option");
+    let said = option.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("Of an xdp port, worker number I binds queue I, "), "{option}");
+    assert!(said.contains("The interfaces of packet and tap ports need no further queues"), "{option}");
+    assert!(said.contains("A memif server and a pcap port are for one worker."), "{option}");
+}
+
 #[test]
 fn stat_lists_every_name_that_it_accepts() {
     let (text, _) = help("stat --help");

@@ -307,7 +307,7 @@ mod tests {
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"held\":4,\"passed\":0,",
-            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"suppressed\":{\"limited\":5}},\"local_queue\":null,\"mirror\":null,\"filter\":null,\"ready_packets\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"suppressed\":{\"limited\":5}},\"local_queue\":null,\"mirror\":null,\"filter\":null,\"ready_packets\":null,\"sink\":{\"received\":93,\"corrupt\":0,\"reordered\":0,\"duplicates\":0,\"late\":0,\"lost\":0},",
             "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"dropped\":8,\"held\":4,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"miscounted\":0,\"balanced\":true}]",
