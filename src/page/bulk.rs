@@ -90,9 +90,9 @@ impl Local {
             return false;
         }
         let list = &mut self.lists[0].stack;
-        let Some(places) = list.places(pages.len()) else { return false };
-        for (place, page) in places.iter_mut().zip(pages) {
-            *place = number(page);
+        let Some(slots) = list.push_slots(pages.len()) else { return false };
+        for (slot, page) in slots.iter_mut().zip(pages) {
+            *slot = number(page);
             // The claim is in the list now.
             mem::forget(page.take());
         }

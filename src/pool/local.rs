@@ -64,8 +64,8 @@ impl Local {
     /// Keeps frames of a pool with this `start`. Returns false if there is no room for all.
     #[inline(always)]
     pub(crate) fn give_all(&mut self, frames: &[Frame], start: &Start) -> bool {
-        let Some(places) = self.stack.places(frames.len()) else { return false };
-        Frame::write_ids(places, frames, start);
+        let Some(slots) = self.stack.push_slots(frames.len()) else { return false };
+        Frame::write_ids(slots, frames, start);
         self.gave += frames.len() as u64;
         true
     }

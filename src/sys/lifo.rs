@@ -19,7 +19,7 @@ use std::slice;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Lifo<T> {
-    /// One place behind the newest item. Invariant: inside `items` or at its end.
+    /// The slot behind the newest item. Invariant: inside `items` or at its end.
     top: NonNull<T>,
     items: AlignedArray<T, CACHE_LINE>,
     /// Where [`push`](Lifo::push) stops. Invariant: as for `top`, but it may lie below it.
@@ -45,7 +45,7 @@ impl<T: Copy + Default> Lifo<T> {
         lifo
     }
 
-    /// The place of the item with this number.
+    /// A pointer to the slot with this number.
     ///
     /// # Panics
     /// If the array has fewer items.
@@ -77,7 +77,7 @@ impl<T: Copy + Default> Lifo<T> {
         if self.top >= self.limit {
             return false;
         }
-        // SAFETY: the top is below the limit, so there is a place at it.
+        // SAFETY: the top is below the limit, so there is a slot at it.
         unsafe {
             self.top.write(item);
             self.top = self.top.add(1);
@@ -111,23 +111,23 @@ impl<T: Copy + Default> Lifo<T> {
     #[inline(always)]
     pub fn extend<S>(&mut self, from: &[S], item: impl Fn(&S) -> T) -> usize {
         let n = from.len().min(self.room());
-        let places = self.places(n).unwrap_or_default();
-        places.iter_mut().zip(from).for_each(|(place, from)| *place = item(from));
+        let slots = self.push_slots(n).unwrap_or_default();
+        slots.iter_mut().zip(from).for_each(|(slot, from)| *slot = item(from));
         n
     }
 
     /// Returns the next `n` slots for the caller to write. Their contents count as items from now on. Returns None if
     /// there is no room for `n` items.
     #[inline(always)]
-    pub fn places(&mut self, n: usize) -> Option<&mut [T]> {
+    pub fn push_slots(&mut self, n: usize) -> Option<&mut [T]> {
         if n > self.room() {
             return None;
         }
-        // SAFETY: there are `n` places from the top on. The borrow is the only access.
+        // SAFETY: there are `n` slots from the top on. The borrow is the only access.
         unsafe {
-            let places = slice::from_raw_parts_mut(self.top.as_ptr(), n);
+            let slots = slice::from_raw_parts_mut(self.top.as_ptr(), n);
             self.top = self.top.add(n);
-            Some(places)
+            Some(slots)
         }
     }
 
@@ -208,7 +208,7 @@ mod tests {
         let mut lifo = Lifo::<u64>::new(0);
         assert_eq!((lifo.push(1), lifo.pop(), lifo.len(), lifo.room()), (false, None, 0, 0));
         assert_eq!(lifo.pop_exactly(1), None);
-        assert_eq!(lifo.places(1), None);
+        assert_eq!(lifo.push_slots(1), None);
         assert_eq!(lifo.pop_exactly(0), Some(&[][..]));
         assert!(lifo.items().is_empty());
     }
@@ -220,7 +220,7 @@ mod tests {
         assert!(!lifo.push(5), "the array is full");
         lifo.set_limit(2);
         assert_eq!((lifo.room(), lifo.limit(), lifo.push(5)), (0, 2, false));
-        assert_eq!(lifo.places(1), None);
+        assert_eq!(lifo.push_slots(1), None);
         assert_eq!(lifo.pop_exactly(3), Some(&[2, 3, 4][..]));
         assert_eq!((lifo.room(), lifo.push(6), lifo.push(7)), (1, true, false));
         assert_eq!(lifo.items(), [1, 6]);
