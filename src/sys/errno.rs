@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_lack_of_descriptors_has_its_own_remedy_and_other_errors_have_that_of_the_caller() {
         let remedy = |errno: Errno| descriptor_remedy_or(&errno.into(), ": give another path");
-        assert!(remedy(Errno::MFILE).contains("ulimit -Hn"));
+        assert!(remedy(Errno::MFILE).contains("ulimit -n"));
         assert!(remedy(Errno::NFILE).contains("fs.file-max"));
         assert_eq!(remedy(Errno::NOENT), ": give another path");
         let without_number = std::io::Error::other("not of the system");
