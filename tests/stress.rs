@@ -1,6 +1,6 @@
 //! Two workers under load: one allocates and the other frees, then they swap. Then both use nearly all of the memory.
 //!
-//! `NETMEM_STRESS_SECONDS` is the length of each half (default 1; CI gives it a minute). The same tests run under the
+//! `NETMEM_STRESS_SECONDS` is the length of each half (default 1; CI gives it ten). The same tests run under the
 //! sanitizers (`.ci/sanitizers`).
 
 #![allow(clippy::unwrap_used)]
