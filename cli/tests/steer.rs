@@ -38,7 +38,7 @@ fn every_policy_brings_every_packet_through_in_the_order_of_its_flow() {
             let run = object(&output(&format!("forward {options} --packets 30001 --json")));
             assert_shared(&run);
             let sink = |name: &str| number(&run["sink"], name);
-            assert_eq!((sink("received"), sink("missing")), (30_001, 0), "{options}: {run}");
+            assert_eq!((sink("received"), sink("lost")), (30_001, 0), "{options}: {run}");
             // By the second worker's queue a flow that moves may overtake itself in the devices.
             if (policy, queue) != ("flow", "fwd-worker") && (policy, queue) != ("flow=0,2", "fwd-worker") {
                 assert_eq!(sink("reordered"), 0, "{options}: {run}");
@@ -133,7 +133,7 @@ fn lists_that_wait_and_small_tables_of_flows_lose_and_reorder_nothing() {
         let run = object(&output(&words));
         assert_shared(&run);
         let sink = |name: &str| number(&run["sink"], name);
-        assert_eq!((sink("received"), sink("missing"), sink("reordered")), (6000, 0, 0), "{words}: {run}");
+        assert_eq!((sink("received"), sink("lost"), sink("reordered")), (6000, 0, 0), "{words}: {run}");
     }
 }
 
