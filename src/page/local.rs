@@ -63,7 +63,7 @@ impl Local {
         let Some(list) = self.lists.get_mut(usize::from(order)) else {
             return self.push_large(order, number, lane);
         };
-        if !list.stack.push(number) {
+        if list.stack.push(number).is_err() {
             return false;
         }
         lane.cached[usize::from(order)].set(list.stack.len() as u64);
@@ -242,13 +242,13 @@ mod tests {
             })
             .collect();
         assert_eq!(highs, [126, 189, 252, 315, 378, 441, 500, 500]);
-        assert!(list.stack.push(1));
+        assert_eq!(list.stack.push(1), Ok(()));
         list.decay();
         assert_eq!(list.stack.limit(), 437, "an eighth less");
         assert!((0..40).all(|_| list.decay() == 0));
         assert_eq!(list.stack.limit(), 63);
         while list.stack.room() > 0 {
-            list.stack.push(2);
+            list.stack.push(2).unwrap();
         }
         list.stack.set_limit(300);
         assert_eq!(list.decay(), 0);

@@ -54,7 +54,7 @@ impl Local {
     /// Keeps a frame. Returns false if there is no room.
     #[inline(always)]
     pub(crate) fn give(&mut self, id: u32) -> bool {
-        if !self.stack.push(id) {
+        if self.stack.push(id).is_err() {
             return false;
         }
         self.gave += 1;
@@ -103,6 +103,6 @@ impl Local {
     /// Duplicates the newest frame. Returns false if there is none, or no room.
     pub(crate) fn double(&mut self) -> bool {
         let newest = self.stack.items().iter().last().copied();
-        newest.is_some_and(|id| self.stack.push(id))
+        newest.is_some_and(|id| self.stack.push(id).is_ok())
     }
 }

@@ -25,7 +25,7 @@ pub struct CacheConfig {
     pub name: String,
     /// Pages in a slab, as a power of two; None chooses the smallest order that wastes at most 1/16.
     pub order: Option<u8>,
-    /// Objects in a sheaf. None chooses by size (64 small ones, 4 of a page). A cache with a number here is not merged.
+    /// Objects in a sheaf. None chooses by size: as many as 32 KiB hold, at least 4 and at most 64. A cache with a number here is not merged.
     pub sheaf: Option<usize>,
     /// Empty slabs are given back only while more than this many others have free objects. None is log2(size) / 2,
     /// within 5..=10, as in Linux.
@@ -146,15 +146,14 @@ pub(super) fn order(
     Ok(order)
 }
 
-/// The number of objects in a sheaf by their size: Linux 7.0's table (4, 12, 26, 60), with 32 and 64 for its last two,
-/// so that main and spare together hold a burst of 64.
+/// Bytes of objects in a sheaf.
+const SHEAF_BYTES: usize = 32 << 10;
+
+/// The number of objects in a sheaf by their size: as many as 32 KiB hold, at least 4 and at most 64. Linux 7.0 has 4, 12,
+/// 26 and 60. A worker that frees what another allocates pays for the barn's lines at each exchange, so a sheaf holds at
+/// least a burst of 32 if it can.
 pub(super) fn sheaf_capacity(size: usize) -> usize {
-    match size {
-        PAGE_SIZE.. => 4,
-        1024.. => 12,
-        256.. => 32,
-        _ => 64,
-    }
+    (SHEAF_BYTES / size.max(1)).clamp(4, 64)
 }
 
 /// The number of free objects in a worker's partial slabs, by the size of objects (Linux in 2015).

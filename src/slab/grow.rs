@@ -11,19 +11,18 @@
 //! callback. A panic of that code resumes only when all objects and slabs in transit are in their places ([`Steps`]).
 
 use super::debug::{Misuse, Site};
+use super::exchange::{from_sheaves, into_sheaves};
 use super::local::Local;
 use super::reference::Ref;
 use super::shared::Shared;
 use super::slabs::Chain;
 use super::stats::SlabLane;
 use crate::page::Page;
-use crate::sync::shim::lock;
 use crate::sync::{Steps, Worker};
-use crate::sys::cpu::prefetch_write;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of pointers that are tagged at once, and of objects that are prefetched at once.
+/// The number of pointers that are tagged at once.
 const CHUNK: usize = 64;
 
 /// Gets one object for a worker whose main sheaf is empty.
@@ -124,49 +123,6 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps
     };
     shared.put_back(&mut surplus, steps);
     object
-}
-
-/// Takes an object from the sheaves of the worker of slot `worker`, which are filled from the barn or from slabs.
-fn from_sheaves(
-    shared: &Shared,
-    worker: usize,
-    lane: &SlabLane,
-    local: &mut Local,
-    surplus: &mut Vec<Ref>,
-) -> Option<Ref> {
-    // The sheaf is not always empty: a thief may have turned the worker away from its main sheaf.
-    if local.main.len() == 0 {
-        std::mem::swap(&mut local.main, &mut local.spare);
-    }
-    if let Some(object) = local.main.pop() {
-        lane.alloc_fastpath.add(1);
-        return Some(object);
-    }
-    lane.alloc_slowpath.add(1);
-    let exchanged = lock(&shared.barn).take_full(&mut local.main);
-    if let Some(exchanged) = exchanged {
-        lane.barn_get.add(1);
-        lane.sheaf_free.add(u64::from(exchanged.dropped));
-        if exchanged.filled_by != worker {
-            // This worker is about to write objects whose lines are with another worker. The lines travel together.
-            let next = local.main.items().iter().rev().take(CHUNK);
-            next.for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));
-        }
-        return local.main.pop();
-    }
-    lane.barn_get_fail.add(1);
-    let ground = shared.ground();
-    while local.main.room() > 0 {
-        let Some(slab) = shared.slabs.take_partial(ground) else { break };
-        let before = local.main.len();
-        shared.slabs.detach_each(ground, slab, shared.tag(), |object| {
-            if !local.main.push(object) {
-                surplus.push(object);
-            }
-        });
-        lane.sheaf_refill.add((local.main.len() - before) as u64);
-    }
-    local.main.pop()
 }
 
 fn from_cpu_slab(shared: &Shared, lane: &SlabLane, local: &mut Local, empty: &mut Vec<u32>) -> Option<Ref> {
@@ -346,49 +302,6 @@ unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps:
     unsafe {
         Shared::put(cache, &mut flushed, steps);
         empty.into_iter().for_each(|slab| Shared::give_back(cache, slab, steps));
-    }
-}
-
-fn into_sheaves(
-    shared: &Shared,
-    worker: usize,
-    lane: &SlabLane,
-    local: &mut Local,
-    objects: &[Ref],
-    flushed: &mut Vec<Ref>,
-) {
-    let (mut rest, mut slow) = (objects, 0);
-    loop {
-        let kept = local.main.extend(rest, |&object| object);
-        lane.free_fastpath.add(kept as u64 - slow);
-        (rest, slow) = (&rest[kept..], 0);
-        if rest.is_empty() {
-            return;
-        }
-        if local.spare.room() > 0 {
-            std::mem::swap(&mut local.main, &mut local.spare);
-            continue;
-        }
-        // The next object is the one that took the slow path.
-        slow = 1;
-        lane.free_slowpath.add(1);
-        let mut barn = lock(&shared.barn);
-        match barn.put_full(&mut local.main, worker) {
-            Some(made) => {
-                lane.barn_put.add(1);
-                lane.sheaf_alloc.add(u64::from(made));
-                for mut sheaf in barn.take_excess() {
-                    lane.sheaf_free.add(1);
-                    lane.sheaf_flush.add(sheaf.len() as u64);
-                    sheaf.drain(|object| flushed.push(object));
-                }
-            }
-            None => {
-                lane.barn_put_fail.add(1);
-                lane.sheaf_flush.add(local.main.len() as u64);
-                local.main.drain(|object| flushed.push(object));
-            }
-        }
     }
 }
 

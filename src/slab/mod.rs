@@ -42,6 +42,7 @@ mod cpu_slab;
 // Without the feature no cache looks for misuse. The types of a report exist in any case.
 #[cfg_attr(not(feature = "slab-debug"), allow(dead_code))]
 mod debug;
+mod exchange;
 #[allow(unsafe_code)]
 mod grow;
 #[allow(unsafe_code)]

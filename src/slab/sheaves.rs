@@ -39,7 +39,7 @@ impl Shared {
     /// Keeps a free object, if the main sheaf has room.
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, object: Ref) -> bool {
-        self.locals.enter(w).is_some_and(|mut local| local.main.push(object))
+        self.locals.enter(w).is_some_and(|mut local| local.main.push(object).is_ok())
     }
 
     /// Keeps free objects, which `object` makes from `from`, as long as the sheaves have room. Returns how many.

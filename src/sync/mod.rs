@@ -9,8 +9,6 @@ pub(crate) mod shim;
 #[allow(unsafe_code)]
 mod slot;
 mod steps;
-#[allow(unsafe_code)]
-mod tail;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -22,6 +20,5 @@ pub(crate) use per_worker::{Owned, PerWorker};
 #[cfg(test)]
 pub(crate) use slot::Slot;
 pub(crate) use steps::Steps;
-pub(crate) use tail::{make_of_first, make_of_last, move_last, move_while, put_newest, take_newest};
 pub(crate) use worker::{Leave, Roster};
 pub use worker::{Worker, WorkerError};

@@ -1,12 +1,17 @@
 //! HOT: the structure of every owner-only cache: a bounded array that works last in, first out.
 //!
-//! Page lists, frame caches and sheaves of objects are this array with different constants. Items that leave in bulk
-//! for another user come from the cold end.
+//! Page lists, frame caches, sheaves of objects, free heads and ready packets are this array with different constants.
+//! Items that leave in bulk for another user come from the cold end. Numbers are copied in bulk (`numbers.rs`), and
+//! items with an owner are moved from and to a vector (`moved.rs`).
 //!
-//! Unsafe code: the pointers stay inside the array, all items of which are initialised.
+//! Unsafe code: the pointers stay inside the array. The items below the top are initialised and belong to the array.
+
+mod moved;
+mod numbers;
 
 use super::aligned_array::AlignedArray;
 use crate::limits::CACHE_LINE;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -19,30 +24,36 @@ use std::slice;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Lifo<T> {
-    /// The slot behind the newest item. Invariant: inside `items` or at its end.
+    /// The slot behind the newest item. Invariant: inside `items` or at its end. The items below it are initialised and
+    /// belong to the array.
     top: NonNull<T>,
-    items: AlignedArray<T, CACHE_LINE>,
+    /// Invariant: each slot is zero, or holds an item or the bytes of one that was taken.
+    items: AlignedArray<MaybeUninit<T>, CACHE_LINE>,
     /// Where [`push`](Lifo::push) stops. Invariant: as for `top`, but it may lie below it.
     limit: NonNull<T>,
 }
 
-// SAFETY: both pointers point into `items`, which the stack owns.
+// SAFETY: both pointers point into `items`, which the `Lifo` owns.
 unsafe impl<T: Send> Send for Lifo<T> {}
-// SAFETY: as above; what takes `&self` only reads.
-unsafe impl<T: Sync> Sync for Lifo<T> {}
 
-impl<T: Copy + Default> Lifo<T> {
+impl<T> Lifo<T> {
     /// Makes an empty array with room for `capacity` items.
     ///
     /// # Panics
     /// If they do not fit into memory.
     #[cold]
     pub fn new(capacity: usize) -> Self {
-        let items = AlignedArray::new(capacity, T::default);
-        let top = items.start();
+        let items = AlignedArray::new(capacity, MaybeUninit::<T>::zeroed);
+        let top = items.start().cast();
         let mut lifo = Lifo { top, limit: top, items };
         lifo.set_limit(capacity);
         lifo
+    }
+
+    /// A pointer to the first slot.
+    #[inline(always)]
+    fn start(&self) -> NonNull<T> {
+        self.items.start().cast()
     }
 
     /// A pointer to the slot with this number.
@@ -53,17 +64,19 @@ impl<T: Copy + Default> Lifo<T> {
     fn at(&self, number: usize) -> NonNull<T> {
         assert!(number <= self.items.len(), "behind the end of the array");
         // SAFETY: at most at the end of the array.
-        unsafe { self.items.start().add(number) }
+        unsafe { self.start().add(number) }
     }
 
     /// Takes the newest item.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
-        if self.top == self.items.start() {
+        if self.top == self.start() {
             return None;
         }
-        // SAFETY: the top is above the beginning, so there is an item below it.
+        // SAFETY: the top is above the beginning, so there is an item below it. It does not belong to the array any more
+        // when the top is below it.
         unsafe {
+            // Read before the top is stored: behind that store, the read waits longer (ADR 0016).
             let newest = self.top.sub(1);
             let item = newest.read();
             self.top = newest;
@@ -71,105 +84,35 @@ impl<T: Copy + Default> Lifo<T> {
         }
     }
 
-    /// Puts an item. Returns false if the limit is reached.
+    /// Puts an item.
+    ///
+    /// # Errors
+    /// The item, if the limit is reached.
     #[inline(always)]
-    pub fn push(&mut self, item: T) -> bool {
+    pub fn push(&mut self, item: T) -> Result<(), T> {
         if self.top >= self.limit {
-            return false;
+            return Err(item);
         }
         // SAFETY: the top is below the limit, so there is a slot at it.
         unsafe {
             self.top.write(item);
             self.top = self.top.add(1);
         }
-        true
-    }
-
-    /// Takes the newest `n` items, or all if there are fewer. The oldest of them comes first.
-    #[inline(always)]
-    pub fn pop_slice(&mut self, n: usize) -> &[T] {
-        self.pop_exactly(n.min(self.len())).unwrap_or_default()
-    }
-
-    /// Takes the newest `n` items, oldest first. Returns None if there are fewer.
-    #[inline(always)]
-    pub fn pop_exactly(&mut self, n: usize) -> Option<&[T]> {
-        if n > self.len() {
-            return None;
-        }
-        // SAFETY: there are `n` items below the top. The borrow is the only access.
-        unsafe {
-            self.top = self.top.sub(n);
-            Some(slice::from_raw_parts(self.top.as_ptr(), n))
-        }
-    }
-
-    /// Puts the items that `item` makes from `from`, from the first on, until the limit is reached. Returns how many it
-    /// put.
-    ///
-    /// It takes a slice instead of an iterator, so that the copy is a few vector instructions.
-    #[inline(always)]
-    pub fn extend<S>(&mut self, from: &[S], item: impl Fn(&S) -> T) -> usize {
-        let n = from.len().min(self.room());
-        let slots = self.push_slots(n).unwrap_or_default();
-        slots.iter_mut().zip(from).for_each(|(slot, from)| *slot = item(from));
-        n
-    }
-
-    /// Returns the next `n` slots for the caller to write. Their contents count as items from now on. Returns None if
-    /// there is no room for `n` items.
-    #[inline(always)]
-    pub fn push_slots(&mut self, n: usize) -> Option<&mut [T]> {
-        if n > self.room() {
-            return None;
-        }
-        // SAFETY: there are `n` slots from the top on. The borrow is the only access.
-        unsafe {
-            let slots = slice::from_raw_parts_mut(self.top.as_ptr(), n);
-            self.top = self.top.add(n);
-            Some(slots)
-        }
-    }
-
-    /// Takes out the `n` oldest items, or all if there are fewer.
-    pub fn coldest(&mut self, n: usize, mut give: impl FnMut(T)) {
-        let n = n.min(self.len());
-        self.items()[..n].iter().for_each(|&item| give(item));
-        self.remove_coldest(n);
-    }
-
-    /// Copies the oldest items into an array and takes them out, as many as the array has room for. Returns how many.
-    pub fn coldest_into(&mut self, into: &mut [T]) -> usize {
-        let n = into.len().min(self.len());
-        into[..n].copy_from_slice(&self.items()[..n]);
-        self.remove_coldest(n);
-        n
-    }
-
-    /// Takes all items out.
-    pub fn drain(&mut self, give: impl FnMut(T)) {
-        self.coldest(self.len(), give);
-    }
-
-    /// Moves the items behind the `n` oldest to the beginning.
-    fn remove_coldest(&mut self, n: usize) {
-        let len = self.len();
-        self.items.copy_within(n..len, 0);
-        self.top = self.at(len - n);
+        Ok(())
     }
 
     /// The items, oldest first.
     #[inline(always)]
     pub fn items(&self) -> &[T] {
-        // SAFETY: so many items are initialised, as all of the array are.
-        unsafe { slice::from_raw_parts(self.items.as_ptr(), self.len()) }
+        // SAFETY: the items below the top are initialised.
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
     /// The number of items.
     #[inline(always)]
     pub fn len(&self) -> usize {
         // SAFETY: both point into one array, and the top is not below the beginning.
-        unsafe { self.top.offset_from_unsigned(self.items.start()) }
+        unsafe { self.top.offset_from_unsigned(self.start()) }
     }
 
     /// The number of items that there is still room for.
@@ -190,12 +133,34 @@ impl<T: Copy + Default> Lifo<T> {
     /// The number of items from which on no more are put.
     pub fn limit(&self) -> usize {
         // SAFETY: both point into one array, and the limit is not below the beginning.
-        unsafe { self.limit.offset_from_unsigned(self.items.start()) }
+        unsafe { self.limit.offset_from_unsigned(self.start()) }
     }
 
     /// Sets that number, to at most the capacity. More items than that stay.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = self.at(limit.min(self.items.len()));
+    }
+}
+
+impl<T> Lifo<T> {
+    /// Moves the items behind the `n` oldest to the beginning.
+    ///
+    /// # Safety
+    /// There are `n` items, and the oldest `n` were moved out or need not be dropped.
+    unsafe fn close_up(&mut self, n: usize) {
+        let (start, rest) = (self.start(), self.len() - n);
+        // SAFETY: the caller's promise: there are `rest` items behind the first `n`.
+        unsafe { start.copy_from(start.add(n), rest) };
+        self.top = self.at(rest);
+    }
+}
+
+impl<T> Drop for Lifo<T> {
+    fn drop(&mut self) {
+        let items = NonNull::slice_from_raw_parts(self.start(), self.len());
+        self.top = self.start();
+        // SAFETY: these were the items below the top.
+        unsafe { items.drop_in_place() };
     }
 }
 
@@ -206,7 +171,7 @@ mod tests {
     #[test]
     fn an_array_without_room_takes_and_gives_nothing() {
         let mut lifo = Lifo::<u64>::new(0);
-        assert_eq!((lifo.push(1), lifo.pop(), lifo.len(), lifo.room()), (false, None, 0, 0));
+        assert_eq!((lifo.push(1), lifo.pop(), lifo.len(), lifo.room()), (Err(1), None, 0, 0));
         assert_eq!(lifo.pop_exactly(1), None);
         assert_eq!(lifo.push_slots(1), None);
         assert_eq!(lifo.pop_exactly(0), Some(&[][..]));
@@ -216,13 +181,13 @@ mod tests {
     #[test]
     fn items_above_a_lowered_limit_stay_and_no_more_are_put() {
         let mut lifo = Lifo::new(4);
-        assert!((1..=4).all(|item| lifo.push(item)));
-        assert!(!lifo.push(5), "the array is full");
+        assert!((1..=4).all(|item| lifo.push(item).is_ok()));
+        assert_eq!(lifo.push(5), Err(5), "the array is full");
         lifo.set_limit(2);
-        assert_eq!((lifo.room(), lifo.limit(), lifo.push(5)), (0, 2, false));
+        assert_eq!((lifo.room(), lifo.limit(), lifo.push(5)), (0, 2, Err(5)));
         assert_eq!(lifo.push_slots(1), None);
         assert_eq!(lifo.pop_exactly(3), Some(&[2, 3, 4][..]));
-        assert_eq!((lifo.room(), lifo.push(6), lifo.push(7)), (1, true, false));
+        assert_eq!((lifo.room(), lifo.push(6), lifo.push(7)), (1, Ok(()), Err(7)));
         assert_eq!(lifo.items(), [1, 6]);
         lifo.set_limit(9);
         assert_eq!((lifo.limit(), lifo.capacity(), lifo.room()), (4, 4, 2));
@@ -232,7 +197,7 @@ mod tests {
     fn the_newest_comes_out_first_and_the_oldest_leave_in_bulk() {
         let mut lifo = Lifo::new(4);
         assert_eq!(lifo.extend(&[1, 2, 3, 4, 5, 6], |&item| item), 4);
-        assert!(!lifo.push(5));
+        assert_eq!(lifo.push(5), Err(5));
         let mut cold = Vec::new();
         lifo.coldest(2, |i| cold.push(i));
         assert_eq!((cold, lifo.room()), (vec![1, 2], 2));

@@ -10,7 +10,6 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "sys",
     "sync::slot",
     "sync::per_worker",
-    "sync::tail",
     "ring::loan",
     "ring::slots",
     "ring::spsc",

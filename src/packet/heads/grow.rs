@@ -16,7 +16,7 @@ use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
 use crate::pool::Drain;
 use crate::slab::Object;
-use crate::sync::{Worker, make_of_first};
+use crate::sync::Worker;
 use std::mem;
 
 /// Maximum number of times that an allocation takes the heads that others keep: another worker may be faster to use
@@ -103,8 +103,7 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
         local.stay(lane, |local| {
             let mut cut = Vec::new();
             shared.resize(local, &mut cut);
-            let room = local.ready.capacity() - local.ready.len();
-            local.ready.extend(heads.drain(heads.len().saturating_sub(room)..));
+            local.ready.put_first(&mut heads, local.ready.room(), |head| head);
             heads.append(&mut cut);
         });
     }
@@ -134,7 +133,7 @@ pub(super) fn keep(shared: &Shared, w: &mut Worker, head: Object<Head>) {
 #[inline(never)]
 pub(super) fn keep_run(shared: &Shared, w: &mut Worker, origin: Origin, packets: &mut Vec<Packet>, n: usize) {
     let mut heads = scratch(shared, w);
-    make_of_first(packets, n, &mut heads, Packet::into_head);
+    heads.extend(packets.drain(..n).map(Packet::into_head));
     keep_all(shared, w, origin, heads);
 }
 
@@ -181,16 +180,13 @@ fn into_array(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
         let (lane, local) = held.split();
         local.stay(lane, |local| {
             shared.resize(local, &mut cold);
-            let room = local.ready.capacity() - local.ready.len();
-            if mine.len() > room {
+            if mine.len() > local.ready.room() {
                 lane.flush.add(1);
-                let n = shared.free().min(local.ready.len());
-                cold.extend(local.ready.drain(..n));
+                local.ready.move_oldest(shared.free(), &mut cold);
             }
-            let room = local.ready.capacity() - local.ready.len();
-            let moved = mine.len().min(room);
-            local.ready.extend(mine.drain(..moved));
-            lane.kept.add(moved as u64);
+            let before = mine.len();
+            local.ready.put_first(mine, local.ready.room(), |head| head);
+            lane.kept.add((before - mine.len()) as u64);
             lane.flushed.add(cold.len() as u64);
         });
         drop(held);
@@ -316,7 +312,7 @@ fn rob_all(shared: &Shared) -> Vec<Object<Head>> {
         slot.steal(|local| {
             local.stay(slot.gauges(), |local| {
                 flushed += (local.ready.len() + local.freed.len()) as u64;
-                heads.append(&mut local.ready);
+                local.ready.move_oldest(usize::MAX, &mut heads);
                 heads.append(&mut local.freed);
                 heads.append(&mut local.away);
             });

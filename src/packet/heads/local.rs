@@ -7,15 +7,16 @@ use crate::packet::packet::Packet;
 use crate::pool::Drain;
 use crate::slab::Object;
 use crate::stats::Tally;
-use crate::sync::{Worker, make_of_first, make_of_last, put_newest, take_newest};
+use crate::sync::Worker;
+use crate::sys::lifo::Lifo;
 
 /// A worker's state. The fields of the hot path come first, within one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Local {
-    /// Free heads, newest last, each with this worker's origin. Its capacity is the array's size. It is 0 in modes that
-    /// take no head from an array; then every call falls through to [`grow`](super::grow).
-    pub(super) ready: Vec<Object<Head>>,
+    /// Free heads, each with this worker's origin. There is no room for any in modes that take no head from an array;
+    /// then every call falls through to [`grow`](super::grow).
+    pub(super) ready: Lifo<Object<Head>>,
     /// The origin of heads that this worker takes.
     pub(super) origin: Origin,
     /// Counts of what the hot path did with the array.
@@ -31,7 +32,7 @@ pub(super) struct Local {
 impl Local {
     pub(super) fn new(origin: Origin, size: usize) -> Local {
         Local {
-            ready: Vec::with_capacity(size),
+            ready: Lifo::new(size),
             origin,
             tally: Tally::default(),
             away: Vec::new(),
@@ -50,12 +51,6 @@ impl Local {
         lane.freed.set(self.freed.len() as u64);
         done
     }
-
-    /// Returns whether heads can be put into the array as they are: whether all have this worker's origin.
-    #[inline(always)]
-    fn fits(&self, n: usize, origin: Origin) -> bool {
-        origin.differs(self.origin) == 0 && self.ready.capacity() - self.ready.len() >= n
-    }
 }
 
 impl Shared {
@@ -63,7 +58,7 @@ impl Shared {
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Object<Head>> {
         let mut local = self.locals.enter(w)?;
-        let head = take_newest(&mut local.ready)?;
+        let head = local.ready.pop()?;
         local.tally.take(1);
         Some(head)
     }
@@ -79,7 +74,7 @@ impl Shared {
         into: &mut Vec<Packet>,
     ) -> usize {
         let Some(mut local) = self.locals.enter(w) else { return 0 };
-        let n = make_of_last(&mut local.ready, n, into, |head| Packet::new(head, frames.next()));
+        let n = local.ready.make_of_newest(n, into, |head| Packet::new(head, frames.next()));
         local.tally.take(n);
         n
     }
@@ -94,7 +89,7 @@ impl Shared {
         if head.origin.differs(local.origin) != 0 {
             return Err(head);
         }
-        put_newest(&mut local.ready, head)
+        local.ready.push(head)
     }
 
     /// Keeps the heads of the `n` oldest packets, which all have the given `origin` and whose frames were taken.
@@ -108,10 +103,6 @@ impl Shared {
         n: usize,
     ) -> bool {
         let Some(mut local) = self.locals.enter(w) else { return false };
-        let fits = local.fits(n, origin);
-        if fits {
-            make_of_first(packets, n, &mut local.ready, Packet::into_head);
-        }
-        fits
+        origin.differs(local.origin) == 0 && local.ready.put_first(packets, n, Packet::into_head)
     }
 }

@@ -139,14 +139,9 @@ impl Shared {
     /// Gives an array the current size. Its coldest heads that no longer fit come out in `cut`.
     pub(super) fn resize(&self, local: &mut Local, cut: &mut Vec<Object<Head>>) {
         let room = if self.mode == HeadCacheMode::TwoSided { self.size() } else { 0 };
-        if local.ready.capacity() == room {
-            return;
+        if local.ready.capacity() != room {
+            local.ready.resize(room, cut);
         }
-        let mut ready = Vec::with_capacity(room);
-        let over = local.ready.len().saturating_sub(room);
-        cut.extend(local.ready.drain(..over));
-        ready.append(&mut local.ready);
-        local.ready = ready;
     }
 }
 
@@ -158,7 +153,7 @@ impl Leave for Shared {
         self.locals.leave(worker, |local, lane| {
             local.stay(lane, |local| {
                 lane.flushed.add((local.ready.len() + local.freed.len()) as u64);
-                heads.append(&mut local.ready);
+                local.ready.move_oldest(usize::MAX, &mut heads);
                 heads.append(&mut local.freed);
                 heads.append(&mut local.away);
             });

@@ -1,7 +1,8 @@
 //! HOT: a worker's stack of ready packets, of at most `max`.
 
 use crate::stats::{Count, Tally};
-use crate::sync::{PerWorker, Roster, Worker, move_last, move_while, put_newest, take_newest};
+use crate::sync::{PerWorker, Roster, Worker};
+use crate::sys::lifo::Lifo;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Stack<T> {
-    /// Newest last. Its capacity is the maximum number of pairs.
-    items: Vec<T>,
+    /// It has room for the maximum number of pairs.
+    items: Lifo<T>,
     tally: Tally,
 }
 
@@ -37,11 +38,11 @@ pub(super) struct Stacks<T> {
 
 impl<T> Stack<T> {
     fn new(max: usize) -> Self {
-        Stack { items: Vec::with_capacity(max), tally: Tally::default() }
+        Stack { items: Lifo::new(max), tally: Tally::default() }
     }
 
     /// Enters the slow path: publishes the hot path's counts, runs `work`, then counts the items that came out.
-    fn stay<R>(&mut self, lane: &ReadyPacketsCounters, work: impl FnOnce(&mut Vec<T>) -> R) -> R {
+    fn stay<R>(&mut self, lane: &ReadyPacketsCounters, work: impl FnOnce(&mut Lifo<T>) -> R) -> R {
         self.tally.publish(self.items.len(), &lane.taken, &lane.kept);
         let before = self.items.len();
         let done = work(&mut self.items);
@@ -61,7 +62,7 @@ impl<T> Stacks<T> {
     #[inline(always)]
     pub(super) fn get(&self, w: &mut Worker) -> Option<T> {
         let mut stack = self.locals.enter(w)?;
-        let item = take_newest(&mut stack.items)?;
+        let item = stack.items.pop()?;
         stack.tally.take(1);
         Some(item)
     }
@@ -70,7 +71,7 @@ impl<T> Stacks<T> {
     #[inline(always)]
     pub(super) fn get_burst(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
         let Some(mut stack) = self.locals.enter(w) else { return 0 };
-        let n = move_last(&mut stack.items, n, into);
+        let n = stack.items.move_newest(n, into);
         stack.tally.take(n);
         n
     }
@@ -84,7 +85,7 @@ impl<T> Stacks<T> {
         // Nothing here panics. The compiler need not provide for unwinding, so the item stays in registers.
         let item = ManuallyDrop::new(item);
         let Some(mut stack) = self.locals.enter(w) else { return Err(ManuallyDrop::into_inner(item)) };
-        put_newest(&mut stack.items, ManuallyDrop::into_inner(item))
+        stack.items.push(ManuallyDrop::into_inner(item))
     }
 
     /// Keeps items, oldest first, as long as `ready` accepts an item and has reset it. The others stay. No item is kept
@@ -92,9 +93,7 @@ impl<T> Stacks<T> {
     #[inline(always)]
     pub(super) fn put_bulk(&self, w: &mut Worker, items: &mut Vec<T>, ready: impl FnMut(&mut T) -> bool) {
         let Some(mut stack) = self.locals.enter(w) else { return };
-        if stack.items.capacity() - stack.items.len() >= items.len() {
-            move_while(items, &mut stack.items, ready);
-        }
+        stack.items.put_while(items, ready);
     }
 
     /// Maximum number of items in each stack.
@@ -109,11 +108,7 @@ impl<T> Stacks<T> {
         let mut surplus = Vec::new();
         self.rob(|items| {
             // Read again: another thread that changes it may have been faster.
-            let max = self.max();
-            let mut stack = Vec::with_capacity(max.min(self.all));
-            surplus.extend(items.drain(..items.len().saturating_sub(max)));
-            stack.append(items);
-            *items = stack;
+            items.resize(self.max().min(self.all), &mut surplus);
         });
         surplus
     }
@@ -123,7 +118,7 @@ impl<T> Stacks<T> {
     pub(super) fn empty(&self) -> Vec<T> {
         let mut all = Vec::new();
         for slot in self.locals.slots() {
-            slot.steal(|stack| stack.stay(slot.gauges(), |items| all.append(items)));
+            slot.steal(|stack| stack.stay(slot.gauges(), |items| items.move_oldest(usize::MAX, &mut all)));
         }
         all
     }
@@ -133,7 +128,7 @@ impl<T> Stacks<T> {
     pub(super) fn shut(&self) -> Vec<T> {
         let mut all = Vec::new();
         for slot in self.locals.slots() {
-            slot.shut(|stack| stack.stay(slot.gauges(), |items| all.append(items)));
+            slot.shut(|stack| stack.stay(slot.gauges(), |items| items.move_oldest(usize::MAX, &mut all)));
         }
         all
     }
@@ -142,7 +137,7 @@ impl<T> Stacks<T> {
     #[cold]
     pub(super) fn leave(&self, w: &mut Worker) -> Vec<T> {
         let mut all = Vec::new();
-        self.locals.leave(w, |stack, lane| stack.stay(lane, |items| all.append(items)));
+        self.locals.leave(w, |stack, lane| stack.stay(lane, |items| items.move_oldest(usize::MAX, &mut all)));
         all
     }
 
@@ -155,11 +150,11 @@ impl<T> Stacks<T> {
 
     /// Calls `look` on all items in all stacks, while it is inside the stack.
     pub(super) fn each(&self, mut look: impl FnMut(&T)) {
-        self.rob(|items| items.iter().for_each(&mut look));
+        self.rob(|items| items.items().iter().for_each(&mut look));
     }
 
     /// Enters each worker's stack as a thief.
-    fn rob(&self, mut work: impl FnMut(&mut Vec<T>)) {
+    fn rob(&self, mut work: impl FnMut(&mut Lifo<T>)) {
         for slot in self.locals.slots() {
             // A worker's hot calls are short and do not block, so the wait ends.
             while slot.steal(|stack| stack.stay(slot.gauges(), &mut work)).is_none() {}

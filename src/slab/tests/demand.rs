@@ -5,11 +5,11 @@ use super::*;
 /// Bytes of the memory.
 const BYTES: usize = 8 << 20;
 /// Objects in the ten sheaves that each barn may keep without demand.
-const WITHOUT: u64 = 10 * 32;
+const WITHOUT: u64 = 10 * 64;
 /// Objects in a sixteenth of the memory: the bound on what all barns keep beyond that.
 const BEYOND: u64 = 2048;
 /// Objects in a worker's two sheaves.
-const SHEAVES: u64 = 64;
+const SHEAVES: u64 = 128;
 
 fn large_memory() -> Memory {
     Memory::new(&MemoryConfig { bytes: BYTES, backing: BackingPreference::Small, ..MemoryConfig::default() })
@@ -104,4 +104,31 @@ fn what_barns_keep_is_counted_by_the_room_that_objects_take() {
         assert!(stats.barn <= 10 * capacity + beyond, "{stats:?}");
     }
     assert!(cache.stats().barn > 10 * capacity, "the barn has grown");
+}
+
+/// Seen: each sheaf of objects that one worker allocates and another frees crossed by an exchange of its own, and the
+/// barn's lines cost more than the objects'.
+#[test]
+fn objects_that_are_freed_elsewhere_cross_by_two_sheaves_an_exchange() {
+    let memory = large_memory();
+    let (mut allocates, mut frees) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let cache = cache::<Big>(&memory);
+    let mut pass = |n: usize| {
+        let before = cache.stats();
+        let mut held = Vec::new();
+        assert!(cache.alloc_bulk(&mut allocates, n, &mut held, || [0; 32]));
+        cache.free_bulk(&mut frees, &mut held);
+        let after = cache.stats();
+        let slow = after.alloc_slowpath - before.alloc_slowpath + after.free_slowpath - before.free_slowpath;
+        (after.barn_get - before.barn_get, after.barn_put - before.barn_put, slow)
+    };
+    // The first ones are new, and some of them stay in the sheaves of the other worker.
+    for _ in 0..2 {
+        pass(512);
+    }
+    let (got, put, slow) =
+        (0..10).map(|_| pass(512)).fold((0, 0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1, sum.2 + of.2));
+    assert_eq!((got, put), (80, 80), "sheaves of 64 objects that crossed");
+    assert_eq!(slow, 80, "exchanges of both workers");
+    assert!(cache.validate().is_empty());
 }
