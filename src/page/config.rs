@@ -23,7 +23,7 @@ pub struct MemoryConfig {
     /// Whether the page counters count. This can be switched at run time. Without the cargo feature `statistics` they
     /// never count and cost nothing. Default true.
     pub statistics: bool,
-    /// How many free pages a worker keeps for itself. Default [`Lists::Linux2021`].
+    /// How many free pages a worker keeps for itself. Default: twice as many as [`Lists::Linux2021`].
     pub lists: Lists,
     /// The distance between page descriptors. Default: the default of [`DescriptorSize`].
     pub descriptor: DescriptorSize,
@@ -60,14 +60,16 @@ impl Default for MemoryConfig {
 /// same number of pages. The lists of orders 4 to 9 keep one or two blocks, as many as allocations did not find in them, and
 /// together at most a sixteenth of the worker's share; none if `high` is 0. In every configuration, the lists of all
 /// workers together hold half of the memory at most. A move has 128 blocks at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+///
+/// The default is `Fixed { high: 504, batch: 126 }`, twice the numbers of Linux: where one worker frees what another
+/// allocates, both meet the node's lock and its lines half as often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
     /// 128, moves of 32: the values that [brouer17-pages] reads off its curve of Linux 4.11-rc1.
     Brouer2017,
     /// 186, moves of 31: Linux in 2017 (`batch` of a large zone, `high = 6 * batch`).
     Linux2017,
     /// 252, moves of 63: the minimum of Linux since 5.14 of 2021 (`high = 4 * batch`), before its self-tuning.
-    #[default]
     Linux2021,
     /// These numbers. If `high` is a multiple of `batch`, a worker that holds no more than `high` pages at once stays
     /// off its node.
@@ -86,6 +88,12 @@ pub enum Lists {
         /// Maximum of `high`.
         most: usize,
     },
+}
+
+impl Default for Lists {
+    fn default() -> Lists {
+        Lists::Fixed { high: 8 * BATCH_2021, batch: 2 * BATCH_2021 }
+    }
 }
 
 /// Pages moved at once in Linux since 2021: 63.
@@ -125,8 +133,10 @@ impl Lists {
         debug_assert!(order <= LOCAL_ORDER_MAX);
         // A half, a quarter, an eighth and a sixteenth of the share: less than all of it.
         let share = share >> (order + 1);
-        let [least, most] = [least, most].map(|high| high.min(share) >> order);
-        ListSize { least, most, batch: (batch >> order).clamp(1, most.max(1)) }
+        let [small, large] = [least, most].map(|high| high.min(share) >> order);
+        // A list that the share limits still has room for two moves: after one it is neither full nor empty.
+        let batch = if most > share { (batch >> order).min(large / 2) } else { batch >> order };
+        ListSize { least: small, most: large, batch: batch.clamp(1, large.max(1)) }
     }
 }
 
@@ -227,13 +237,25 @@ mod tests {
         assert_eq!(Lists::Linux2021.size(0, share), fixed(252, 63));
         assert_eq!(Lists::Fixed { high: 100, batch: 7 }.size(0, share), fixed(100, 7));
         assert_eq!(Lists::Linux2021.size(3, share), fixed(31, 7));
+        assert_eq!(Lists::default().size(0, share), fixed(504, 126));
         assert_eq!(Lists::Fixed { high: 0, batch: 0 }.size(0, share), fixed(0, 1));
+    }
+
+    #[test]
+    fn a_list_that_the_share_limits_has_room_for_two_moves() {
+        for (share, most, batch) in [(4096, 504, 126), (256, 128, 64), (10, 5, 2), (2, 1, 1), (0, 0, 1)] {
+            assert_eq!(
+                Lists::default().size(0, share),
+                ListSize { least: most, most, batch },
+                "{share} pages"
+            );
+        }
     }
 
     #[test]
     fn the_lists_of_a_worker_together_stay_below_its_share() {
         for share in [0, 1, 64, 100, 5000] {
-            for lists in [Lists::Linux2021, Lists::Tuned { least: 63, most: 100_000 }] {
+            for lists in [Lists::Linux2021, Lists::default(), Lists::Tuned { least: 63, most: 100_000 }] {
                 let pages: usize = (0..=LOCAL_ORDER_MAX).map(|o| lists.size(o, share).most << o).sum();
                 let pages = pages + lists.large(share) as usize;
                 assert!(pages <= share, "{lists:?}: {pages} of {share}");

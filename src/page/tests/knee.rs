@@ -5,8 +5,12 @@ use super::*;
 use crate::page::Lists;
 use crate::rounds::stride;
 
-const SETS: [(Lists, usize, usize); 3] =
-    [(Lists::Brouer2017, 128, 32), (Lists::Linux2017, 186, 31), (Lists::Linux2021, 252, 63)];
+const SETS: [(Lists, usize, usize); 4] = [
+    (Lists::Brouer2017, 128, 32),
+    (Lists::Linux2017, 186, 31),
+    (Lists::Linux2021, 252, 63),
+    (Lists::Fixed { high: 504, batch: 126 }, 504, 126),
+];
 
 /// Many more than any list has.
 const PAGES: usize = if cfg!(miri) { 300 } else { 8192 };

@@ -14,7 +14,7 @@ fn fixed(high: usize, batch: usize) -> Lists {
 fn a_list_made_smaller_keeps_its_newest_pages_and_gives_the_others_to_the_node() {
     let memory = memory(8, 2);
     let (mut w, mut sleeper) = (memory.worker().unwrap(), memory.worker().unwrap());
-    assert_eq!((memory.list_size(), memory.list_size_max()), ((252, 63), 256));
+    assert_eq!((memory.list_size(), memory.list_size_max()), ((256, 126), 256));
     for w in [&mut w, &mut sleeper] {
         let mut pages: Vec<Page> = (0..150).map(|_| memory.alloc(w, 0).unwrap()).collect();
         let blocks: Vec<Page> = (0..20).map(|_| memory.alloc(w, 2).unwrap()).collect();
