@@ -51,9 +51,9 @@ impl Shared {
             } else {
                 fill(pages, numbers);
             }
-            lane.cached[0].set(local.lists[0].stack.len() as u64);
+            lane.lists[0].take(filled);
             if self.counts() {
-                lane.allocated.add(filled as u64);
+                lane.counted.add(filled as u64);
             }
         }
         if filled < empty {
@@ -68,9 +68,6 @@ impl Shared {
         if let Some(mut held) = self.locals.enter(w) {
             let (lane, local) = held.split();
             if local.take_in(pages, lane) {
-                if self.counts() {
-                    lane.freed.add(pages.len() as u64);
-                }
                 return;
             }
         }
@@ -91,12 +88,12 @@ impl Local {
         }
         let list = &mut self.lists[0].stack;
         let Some(slots) = list.push_slots(pages.len()) else { return false };
-        for (slot, page) in slots.iter_mut().zip(pages) {
+        for (slot, page) in slots.iter_mut().zip(&mut *pages) {
             *slot = number(page);
             // The claim is in the list now.
             mem::forget(page.take());
         }
-        lane.cached[0].set(list.len() as u64);
+        lane.lists[0].put(pages.len());
         true
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> 
         number = Some(turn[0]);
         keep(shared, w, order, (&turn[1..got], moving), &mut alarms);
     }
-    count(shared, w, u64::from(number.is_some()), |lane| &lane.allocated);
+    count_allocated(shared, w, u64::from(number.is_some()));
     // Claimed before the callbacks run, because they may panic.
     let page = number.and_then(claim);
     ring(alarms, w);
@@ -57,7 +57,7 @@ pub(super) fn alloc_with_reserve(shared: &Shared, w: &mut Worker, order: u8) -> 
     let node = nearest(shared, w).find(|&node| shared.take(node, order, true, &mut block, &mut alarms) == 1);
     if let Some(node) = node {
         block[0] = shared.mark_reserve(block[0]);
-        count(shared, w, 1, |lane| &lane.allocated);
+        count_allocated(shared, w, 1);
         count(shared, w, 1, |lane| &lane.from_reserve);
         count_node(shared, w, node);
     }
@@ -85,7 +85,7 @@ pub(super) fn alloc_bulk(shared: &Shared, w: &mut Worker, pages: &mut [Option<Pa
         filled += used;
         keep(shared, w, 0, (&turn[used..got], moving), &mut alarms);
     }
-    count(shared, w, filled as u64, |lane| &lane.allocated);
+    count_allocated(shared, w, filled as u64);
     ring(alarms, w);
     filled
 }
@@ -106,9 +106,6 @@ pub(super) fn free(shared: &Shared, w: &mut Worker, number: u32) {
         }
         if local.push(order, number, lane) {
             page.into_number();
-            if shared.counts() {
-                lane.freed.add(1);
-            }
             return;
         }
         drop(held);
@@ -117,7 +114,7 @@ pub(super) fn free(shared: &Shared, w: &mut Worker, number: u32) {
             overflow(shared, w, order);
         }
     }
-    count(shared, w, 1, |lane| &lane.freed);
+    shared.locals.add(w, 1, |lane| &lane.freed);
     // The page goes to its node.
     drop(page);
 }
@@ -154,7 +151,7 @@ fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut 
         home = local.home;
         if let Some(list) = local.lists.get_mut(usize::from(order)) {
             moved = list.stack.coldest_into(&mut turn[..n]);
-            lane.cached[usize::from(order)].set(list.stack.len() as u64);
+            lane.lists[usize::from(order)].settle(list.stack.len());
         }
     }
     match order {
@@ -325,6 +322,12 @@ fn count(shared: &Shared, w: &Worker, n: u64, pick: fn(&PageLane) -> &Count) {
     if shared.counts() {
         shared.locals.add(w, n, pick);
     }
+}
+
+/// Counts blocks that were given out and were in no list.
+fn count_allocated(shared: &Shared, w: &Worker, n: u64) {
+    shared.locals.add(w, n, |lane| &lane.allocated);
+    count(shared, w, n, |lane| &lane.counted);
 }
 
 /// Counts a block that did not come from the worker's home node.

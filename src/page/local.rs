@@ -48,16 +48,17 @@ impl Local {
         self.is_single_of_home(number & !MARK)
     }
 
-    /// Takes the newest block of an order.
+    /// Takes the newest block of an order, and counts it in `lane`.
     #[inline(always)]
     pub(super) fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
         let Some(list) = self.lists.get_mut(usize::from(order)) else { return self.pop_large(order, lane) };
         let number = list.stack.pop()?;
-        lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        lane.lists[usize::from(order)].take(1);
         Some(number)
     }
 
-    /// Keeps a block of the home node. Returns false if the list is full or the order has no list.
+    /// Keeps a block of the home node, and counts it in `lane`. Returns false if the list is full or the order has no
+    /// list.
     #[inline(always)]
     pub(super) fn push(&mut self, order: u8, number: u32, lane: &PageLane) -> bool {
         let Some(list) = self.lists.get_mut(usize::from(order)) else {
@@ -66,7 +67,7 @@ impl Local {
         if list.stack.push(number).is_err() {
             return false;
         }
-        lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        lane.lists[usize::from(order)].put(1);
         true
     }
 
@@ -74,6 +75,7 @@ impl Local {
     fn pop_large(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
         let number = self.large.pop(order)?;
         lane.cached_large.set(self.large.kept().into());
+        lane.allocated.add(1);
         Some(number)
     }
 
@@ -83,6 +85,7 @@ impl Local {
             return false;
         }
         lane.cached_large.set(self.large.kept().into());
+        lane.freed.add(1);
         true
     }
 
@@ -90,15 +93,15 @@ impl Local {
     pub(super) fn keep(&mut self, order: u8, numbers: &[u32], lane: &PageLane) -> usize {
         let Some(list) = self.lists.get_mut(usize::from(order)) else { return 0 };
         let n = list.stack.extend(numbers, |&number| number);
-        lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        lane.lists[usize::from(order)].settle(list.stack.len());
         n
     }
 
     /// Gives the lists other sizes. The coldest blocks for which there is no room come out, and all larger blocks.
     pub(super) fn resize(&mut self, lists: Lists, share: usize, lane: &PageLane, mut give: impl FnMut(u32)) {
-        for (order, (list, cached)) in self.lists.iter_mut().zip(&lane.cached).enumerate() {
+        for (order, (list, counts)) in self.lists.iter_mut().zip(&lane.lists).enumerate() {
             list.resize(lists.size(order as u8, share), &mut give);
-            cached.set(list.stack.len() as u64);
+            counts.settle(list.stack.len());
         }
         self.large.drain(give);
         self.large = Large::new(lists.large(share));
@@ -118,9 +121,9 @@ impl Local {
 
     /// Takes all blocks out.
     pub(crate) fn drain(&mut self, lane: &PageLane, mut give: impl FnMut(u32)) {
-        for (list, cached) in self.lists.iter_mut().zip(&lane.cached) {
+        for (list, counts) in self.lists.iter_mut().zip(&lane.lists) {
             list.stack.drain(&mut give);
-            cached.set(0);
+            counts.settle(0);
         }
         self.large.drain(give);
         lane.cached_large.set(0);
@@ -129,12 +132,14 @@ impl Local {
 
 /// One order's list.
 ///
-/// The stack's limit is the number of blocks that it keeps now: `least <= limit <= most`, and the stack has room for
-/// `most`. In a fixed list all three are equal.
+/// The stack's limit is the number of blocks that it keeps now, at least `least` and at most the stack's capacity. In a
+/// fixed list all three are equal.
 #[derive(Debug)]
 pub(super) struct Blocks {
     pub(super) stack: Lifo<u32>,
-    size: ListSize,
+    least: u32,
+    /// Blocks that move from or to the node at once.
+    batch: u32,
     /// Overflows since the last miss.
     overflows: u32,
 }
@@ -143,7 +148,9 @@ impl Blocks {
     fn new(size: ListSize) -> Self {
         let mut stack = Lifo::new(size.most);
         stack.set_limit(size.least);
-        Blocks { stack, size, overflows: 0 }
+        // Numbers of blocks have 31 bits.
+        let [least, batch] = [size.least, size.batch].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX));
+        Blocks { stack, least, batch, overflows: 0 }
     }
 
     /// Restarts with another size. The coldest blocks for which there is no room come out.
@@ -153,11 +160,19 @@ impl Blocks {
         self.stack.extend(before.stack.pop_slice(before.stack.len()), |&number| number);
     }
 
+    fn least(&self) -> usize {
+        self.least as usize
+    }
+
+    fn batch(&self) -> usize {
+        self.batch as usize
+    }
+
     /// Handles an empty list. Returns how many blocks to get from the node.
     pub(super) fn missed(&mut self) -> usize {
         self.overflows = 0;
         self.grow();
-        self.size.batch.min(self.stack.limit()).max(1)
+        self.batch().min(self.stack.limit()).max(1)
     }
 
     /// Handles a full list. Returns how many blocks to give to the node, or 0 if the list has grown instead.
@@ -165,28 +180,28 @@ impl Blocks {
         let after_miss = self.overflows == 0;
         let scale = self.overflows.saturating_sub(1).min(SCALE_MAX);
         self.overflows = self.overflows.saturating_add(1);
-        if self.size.least == self.size.most {
-            return self.size.batch;
+        if self.least() == self.stack.capacity() {
+            return self.batch();
         }
         if after_miss && self.grow() {
             return 0;
         }
         // A batch stays for the allocations that may come next, as in Linux.
-        let batch = self.size.batch;
+        let batch = self.batch();
         (batch << scale).min(self.stack.limit().saturating_sub(batch).max(batch))
     }
 
     /// Lets the list hold one more batch, within its bounds. Returns whether it grew.
     fn grow(&mut self) -> bool {
         let before = self.stack.limit();
-        self.stack.set_limit(self.size.most.min(before + self.size.batch));
+        self.stack.set_limit(before + self.batch());
         before < self.stack.limit()
     }
 
     /// Lets the list hold an eighth less, within its bounds. Returns how many blocks it holds in excess.
     pub(super) fn decay(&mut self) -> usize {
         let limit = self.stack.limit();
-        self.stack.set_limit((limit - limit.div_ceil(8)).max(self.size.least));
+        self.stack.set_limit((limit - limit.div_ceil(8)).max(self.least()));
         self.stack.len().saturating_sub(self.stack.limit())
     }
 }
@@ -208,20 +223,20 @@ mod tests {
         let mut local = Local::new(Lists::Tuned { least: 63, most: 500 }, 4096, 0, (0, 4096));
         let lane = PageLane::default();
         let high = local.lists[0].stack.limit();
-        assert!(high > 0 && high < local.lists[0].size.most, "there is room for more");
+        assert!(high > 0 && high < local.lists[0].stack.capacity(), "there is room for more");
         assert_eq!((0..).take_while(|&number| local.push(0, number, &lane)).count(), high);
         assert_eq!(
-            (local.lists[0].stack.room(), local.keep(0, &[7], &lane), lane.cached[0].get()),
+            (local.lists[0].stack.room(), local.keep(0, &[7], &lane), lane.lists[0].len()),
             (0, 0, high as u64)
         );
         local.pop(0, &lane).unwrap();
-        assert_eq!((local.keep(0, &[7, 8], &lane), lane.cached[0].get()), (1, high as u64));
+        assert_eq!((local.keep(0, &[7, 8], &lane), lane.lists[0].len()), (1, high as u64));
     }
 
     #[test]
     fn what_a_hit_counts_lies_in_one_line() {
-        let first_gauge = mem::offset_of!(PageLane, cached) + size_of::<Count>();
-        assert!(Slot::<Local, PageLane>::GAUGES_AT + first_gauge <= CACHE_LINE);
+        let both_counts = mem::offset_of!(PageLane, lists) + 2 * size_of::<Count>();
+        assert!(Slot::<Local, PageLane>::GAUGES_AT + both_counts <= CACHE_LINE);
     }
 
     #[test]

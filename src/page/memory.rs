@@ -203,12 +203,12 @@ impl Memory {
         self.shared.nodes.set_on_pressure(Arc::new(call));
     }
 
-    /// Switches the page counters on or off. The counts so far stay.
+    /// Switches the counters of nodes and of visits to them on or off ([`MemoryConfig::statistics`](super::MemoryConfig::statistics)). The counts so far stay.
     pub fn set_statistics(&self, on: bool) {
         self.shared.statistics.store(on, Relaxed);
     }
 
-    /// Whether the counters count.
+    /// Whether those counters count.
     pub fn statistics(&self) -> bool {
         self.shared.statistics.load(Relaxed)
     }

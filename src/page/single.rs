@@ -8,15 +8,15 @@ use super::shared::{Shared, claim};
 use crate::sync::Worker;
 
 impl Shared {
-    /// Takes a block from the worker's list: one look-up, a pop, a store for the gauge, a branch and an add for the
-    /// counters.
+    /// Takes a block from the worker's list: one look-up, a pop, and an add for the counter, which is
+    /// also the gauge; with statistics one more.
     #[inline(always)]
     pub(super) fn alloc(&self, w: &mut Worker, order: u8) -> Option<Page> {
         if let Some(mut held) = self.locals.enter(w) {
             let (lane, local) = held.split();
             if let Some(number) = local.pop(order, lane) {
                 if self.counts() {
-                    lane.allocated.add(1);
+                    lane.counted.add(1);
                 }
                 return claim(number);
             }
@@ -41,10 +41,6 @@ impl Shared {
     fn keep(&self, w: &mut Worker, number: u32) -> bool {
         let Some(mut held) = self.locals.enter(w) else { return false };
         let (lane, local) = held.split();
-        let kept = local.is_single_of_home(number) && local.push(0, number, lane);
-        if kept && self.counts() {
-            lane.freed.add(1);
-        }
-        kept
+        local.is_single_of_home(number) && local.push(0, number, lane)
     }
 }

@@ -11,12 +11,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct PageLane {
-    /// Blocks given out. Counts only while statistics are on.
+    /// Blocks given out while statistics were on.
+    pub(super) counted: Count,
+    /// The number of blocks in the worker's list of each order.
+    pub(super) lists: [ListCounts; ORDERS],
+    /// Blocks given out that were in no list of these.
     pub(super) allocated: Count,
-    /// Blocks taken back. Counts only while statistics are on.
+    /// Blocks taken back that went to no list of these.
     pub(super) freed: Count,
-    /// The number of blocks in the worker's list of each order. Always kept.
-    pub(super) cached: [Count; ORDERS],
     /// The number of pages in the worker's lists of larger orders. Always kept.
     pub(super) cached_large: Count,
     /// This counter and the following ones count only while statistics are on.
@@ -35,14 +37,71 @@ pub(crate) struct PageLane {
     returned: AtomicU32,
 }
 
+/// The number of blocks in a worker's list of one order: `settled + put - taken`. Who is inside the worker's slot writes
+/// it. The hot path only counts, and what it counts is also what was given out and taken back.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct ListCounts {
+    /// Blocks that the hot path has taken out of the list.
+    taken: Count,
+    /// Blocks that it has put into the list.
+    put: Count,
+    settled: Count,
+}
+
+impl ListCounts {
+    /// Counts `n` blocks that were taken out.
+    #[inline(always)]
+    pub(super) fn take(&self, n: usize) {
+        self.taken.add_last(n as u64);
+    }
+
+    /// Counts `n` blocks that were put.
+    #[inline(always)]
+    pub(super) fn put(&self, n: usize) {
+        self.put.add(n as u64);
+    }
+
+    /// Sets the number of blocks, whichever way they came or went.
+    #[inline]
+    pub(super) fn settle(&self, len: usize) {
+        self.settled.set((len as u64).wrapping_add(self.taken.get()).wrapping_sub(self.put.get()));
+    }
+
+    /// The number of blocks.
+    ///
+    /// What was taken is read first. So a list that has blocks all the time is never seen as an empty one: blocks that
+    /// were put before a block was taken are seen, and perhaps some that were put later.
+    pub(super) fn len(&self) -> u64 {
+        let taken = self.taken.get_first();
+        self.settled.get().wrapping_add(self.put.get()).wrapping_sub(taken)
+    }
+}
+
 impl PageLane {
+    /// The number of blocks given out.
+    pub(super) fn allocated(&self) -> u64 {
+        self.lists.iter().fold(self.allocated.get(), |sum, list| sum.wrapping_add(list.taken.get()))
+    }
+
+    /// The number of blocks taken back.
+    pub(super) fn freed(&self) -> u64 {
+        self.lists.iter().fold(self.freed.get(), |sum, list| sum.wrapping_add(list.put.get()))
+    }
+
+    /// The number of pages in the worker's lists.
+    pub(super) fn cached(&self) -> u64 {
+        let lists = self.lists.iter().enumerate();
+        lists.map(|(order, list)| list.len() << order).fold(self.cached_large.get(), u64::wrapping_add)
+    }
+
     /// Whether blocks are being moved from or to the worker's lists, and whether there are blocks in the lists.
     ///
     /// A move to the lists that ended before the first look has filled the gauges. A move from the lists that has
     /// emptied the gauges is seen by the second look, or has ended since and counts as [returned](PageLane::returned).
     pub(super) fn state(&self) -> (bool, bool) {
-        let mut cached = self.cached.iter().chain([&self.cached_large]);
-        let (moving, full) = (self.is_moving(), cached.any(|cached| cached.get() > 0));
+        let moving = self.is_moving();
+        let full = self.cached_large.get() > 0 || self.lists.iter().any(|list| list.len() > 0);
         // Acquire fence: pairs with the Release fence in `Moving::begin`.
         fence(Acquire);
         // Acquire: as in `is_moving`. A read-modify-write reads the last value, independent of what was seen of the
@@ -61,9 +120,9 @@ impl PageLane {
         self.returned.load(Acquire)
     }
 
-    /// The number of blocks that the worker got from its home node at that time.
+    /// The number of blocks that the worker got from its home node while statistics were on.
     pub(super) fn hits(&self) -> u64 {
-        self.allocated.get().wrapping_sub(self.node_miss.get())
+        self.counted.get().wrapping_sub(self.node_miss.get())
     }
 }
 
@@ -116,7 +175,7 @@ pub struct PageStats {
     pub freed: u64,
     /// Visits to a node because the worker's list was full.
     pub overflowed: u64,
-    /// Blocks that came from the worker's own node.
+    /// Blocks that came from the worker's own node, while statistics were on.
     pub node_hit: u64,
     /// Blocks that came from another node.
     pub node_miss: u64,
@@ -145,6 +204,26 @@ mod tests {
     use super::*;
     use crate::ring::tests::{model, thread};
     use std::sync::Arc;
+
+    #[test]
+    fn a_list_with_blocks_is_never_seen_empty_while_its_owner_takes_and_puts_some() {
+        const TURNS: usize = if cfg!(miri) { 100 } else { 100_000 };
+        let list = ListCounts::default();
+        list.settle(10);
+        std::thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                for turn in 0..TURNS {
+                    list.take(3);
+                    list.put(2);
+                    if turn % 5 == 0 { list.settle(10) } else { list.put(1) }
+                }
+            });
+            while !owner.is_finished() {
+                assert!(list.len() >= 7);
+            }
+        });
+        assert_eq!(list.len(), 10);
+    }
 
     #[test]
     fn who_sees_the_end_of_a_move_sees_what_was_moved() {

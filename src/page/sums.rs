@@ -1,6 +1,5 @@
 //! COLD: the counters of pages, summed over workers and nodes.
 
-use super::config::ORDERS;
 use super::shared::Shared;
 use super::stats::{NodeStats, PageLane, PageStats};
 use crate::stats::Count;
@@ -8,7 +7,7 @@ use crate::sync::shim::lock;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Shared {
-    /// Whether counters count.
+    /// Whether statistics are on.
     #[inline(always)]
     pub(super) fn counts(&self) -> bool {
         cfg!(feature = "statistics") && self.statistics.load(Relaxed)
@@ -16,20 +15,20 @@ impl Shared {
 
     pub(super) fn stats(&self) -> PageStats {
         let sum = |pick: fn(&PageLane) -> &Count| self.locals.sum(pick);
-        let cached = |order: usize| self.locals.sum(|lane| &lane.cached[order]) << order;
+        let lanes = || self.locals.each().chain([self.locals.shared_lane()]);
+        let total = |of: fn(&PageLane) -> u64| lanes().map(of).fold(0, u64::wrapping_add);
         let nodes = self.nodes.each().iter();
-        let (allocated, node_miss) = (sum(|lane| &lane.allocated), sum(|lane| &lane.node_miss));
         PageStats {
             total: self.table.len() as u64,
             free: nodes.map(|node| lock(&node.zone).free_pages() as u64).sum(),
-            cached: (0..ORDERS).map(cached).sum::<u64>() + sum(|lane| &lane.cached_large),
-            allocated,
+            cached: total(PageLane::cached),
+            allocated: total(PageLane::allocated),
             missed: sum(|lane| &lane.missed),
             failed: sum(|lane| &lane.failed),
-            freed: sum(|lane| &lane.freed),
+            freed: total(PageLane::freed),
             overflowed: sum(|lane| &lane.overflowed),
-            node_hit: allocated.wrapping_sub(node_miss),
-            node_miss,
+            node_hit: total(PageLane::hits),
+            node_miss: sum(|lane| &lane.node_miss),
             from_reserve: sum(|lane| &lane.from_reserve),
         }
     }

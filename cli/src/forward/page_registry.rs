@@ -13,7 +13,7 @@ pub fn keys(registry: &mut Registry, memory: &Memory) {
     let (of, to) = (memory.clone(), memory.clone());
     registry.switch(
         "page.statistics",
-        "whether the page counters count",
+        "whether it is counted which node pages come from, and how often",
         move || of.statistics(),
         move |on| to.set_statistics(on),
     );

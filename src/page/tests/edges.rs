@@ -233,7 +233,7 @@ fn a_page_is_four_bytes_and_so_is_a_place_for_one() {
 
 #[test]
 #[cfg(feature = "statistics")]
-fn counters_count_only_while_they_are_on() {
+fn node_visits_count_only_while_statistics_are_on_and_what_is_given_out_and_taken_back_always() {
     let memory = memory(2, 1);
     let mut w = memory.worker().unwrap();
     let mut turn = || {
@@ -243,13 +243,13 @@ fn counters_count_only_while_they_are_on() {
         let page = memory.alloc(&mut w, 0).unwrap();
         memory.free(&mut w, page);
         let stats = memory.stats();
-        (stats.allocated, stats.freed, stats.missed)
+        (stats.allocated, stats.freed, stats.node_hit, stats.missed)
     };
-    assert_eq!(turn(), (11, 11, 1));
+    assert_eq!(turn(), (11, 11, 11, 1));
     memory.set_statistics(false);
-    assert_eq!(turn(), (11, 11, 1));
+    assert_eq!(turn(), (22, 22, 11, 1));
     memory.set_statistics(true);
-    assert_eq!(turn(), (22, 22, 1));
+    assert_eq!(turn(), (33, 33, 22, 1));
 }
 
 #[test]
