@@ -60,7 +60,9 @@ impl<'a> Hand<'a> {
                     if TOUCH {
                         write_line(&mut page);
                     }
-                    self.memory.free(&mut self.worker, black_box(page));
+                    // As in the rivals' loop: memory may have been read and written, and the page stays in a register.
+                    black_box(());
+                    self.memory.free(&mut self.worker, page);
                 }
                 None => refused += 1,
             }
@@ -121,7 +123,8 @@ fn parts(ops: u32, count: usize) -> impl Iterator<Item = usize> {
 #[inline(always)]
 pub(super) fn write_line(page: &mut Page) {
     if let Some(line) = page.bytes_mut().first_chunk_mut::<LINE>() {
-        *black_box(line) = [STAMP; LINE];
+        *line = [STAMP; LINE];
+        black_box(());
     }
 }
 
