@@ -4,8 +4,8 @@ use crate::sync::shim::AtomicU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The share of the memory: a sixteenth.
-const SHARE: usize = 16;
+/// The share of the memory: an eighth.
+const SHARE: usize = 8;
 
 /// The bytes that are left of the share.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layer {
     /// Two arrays of free objects, and a barn of full and empty ones for all workers (Linux 6.18 and later). The barn keeps
-    /// ten full arrays, and more with demand: at most 65,536 objects, and all barns of a memory together at most a
-    /// sixteenth of it.
+    /// ten full arrays, and more with demand: at most 65,536 objects, and all barns of a memory together at most an
+    /// eighth of it.
     #[default]
     Sheaf,
     #[cfg(feature = "comparisons")]

@@ -6,8 +6,8 @@ use super::*;
 const BYTES: usize = 8 << 20;
 /// Objects in the ten sheaves that each barn may keep without demand.
 const WITHOUT: u64 = 10 * 64;
-/// Objects in a sixteenth of the memory: the bound on what all barns keep beyond that.
-const BEYOND: u64 = 2048;
+/// Objects in an eighth of the memory: the bound on what all barns keep beyond that.
+const BEYOND: u64 = 4096;
 /// Objects in a worker's two sheaves.
 const SHEAVES: u64 = 128;
 
@@ -44,7 +44,7 @@ fn objects_that_were_held_at_once_come_from_the_barn_the_next_time() {
 }
 
 #[test]
-fn the_barns_of_a_memory_keep_no_more_than_a_sixteenth_of_it_beyond_ten_sheaves_each() {
+fn the_barns_of_a_memory_keep_no_more_than_an_eighth_of_it_beyond_ten_sheaves_each() {
     let memory = large_memory();
     let mut w = memory.worker().unwrap();
     let (first, second) = (cache::<Big>(&memory), cache::<Big>(&memory));
@@ -95,7 +95,7 @@ fn what_barns_keep_is_counted_by_the_room_that_objects_take() {
     let mut w = memory.worker().unwrap();
     let cache = cache::<u8>(&memory);
     let capacity = cache.get("sheaf_capacity").unwrap() as u64;
-    let beyond = memory.stats().total * 4096 / 16 / 8;
+    let beyond = memory.stats().total * 4096 / 8 / 8;
     for _ in 0..3 {
         let mut held = Vec::new();
         assert!(cache.alloc_bulk(&mut w, 60_000, &mut held, || 7));
