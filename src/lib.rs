@@ -40,8 +40,8 @@
 //! ```
 //! # Features
 //! Each kind of port is a feature: `xdp`, `memif`, `af-packet`, `tap` and `pcap` (with traces). All of them are on by
-//! default. `statistics` counts which node pages come from, and is also on by default. `comparisons` and `slab-debug` are for measurements
-//! and for finding a misuse.
+//! default. `statistics` counts which node pages come from, and is also on by default. `comparisons` and `slab-debug` are
+//! for measurements and for finding a misuse.
 #![deny(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

@@ -60,7 +60,8 @@ impl Default for MemoryConfig {
 /// The lists of orders 1, 2 and 3 have a half, a quarter and an eighth of both numbers, so that each list holds the
 /// same number of pages. The lists of orders 4 to 9 keep one or two blocks, as many as allocations did not find in them, and
 /// together at most a sixteenth of the worker's share; none if `high` is 0. In every configuration, the lists of all
-/// workers together hold half of the memory at most. A move has 128 blocks at most.
+/// workers together hold half of the memory at most. A move has 128 blocks at most, and at most half of a list that is
+/// smaller than these numbers.
 ///
 /// The default is `Fixed { high: 504, batch: 126 }`, twice the numbers of Linux: where one worker frees what another
 /// allocates, both meet the node's lock and its lines half as often.
@@ -72,8 +73,8 @@ pub enum Lists {
     Linux2017,
     /// 252, moves of 63: the minimum of Linux since 5.14 of 2021 (`high = 4 * batch`), before its self-tuning.
     Linux2021,
-    /// These numbers. If `high` is a multiple of `batch`, a worker that holds no more than `high` pages at once stays
-    /// off its node.
+    /// These numbers, as far as the worker's share allows. If `high` is a multiple of `batch`, a worker that holds no more
+    /// than `high` pages at once stays off its node.
     Fixed {
         /// Maximum number of pages in the list. 0: every page comes from the node and goes back to it.
         high: usize,
@@ -134,10 +135,11 @@ impl Lists {
         debug_assert!(order <= LOCAL_ORDER_MAX);
         // A half, a quarter, an eighth and a sixteenth of the share: less than all of it.
         let share = share >> (order + 1);
-        let [small, large] = [least, most].map(|high| high.min(share) >> order);
+        let is_limited = most > share;
+        let [least, most] = [least, most].map(|high| high.min(share) >> order);
         // A list that the share limits still has room for two moves: after one it is neither full nor empty.
-        let batch = if most > share { (batch >> order).min(large / 2) } else { batch >> order };
-        ListSize { least: small, most: large, batch: batch.clamp(1, large.max(1)) }
+        let batch = if is_limited { (batch >> order).min(most / 2) } else { batch >> order };
+        ListSize { least, most, batch: batch.clamp(1, most.max(1)) }
     }
 }
 

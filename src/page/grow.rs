@@ -317,7 +317,7 @@ fn drain_all(shared: &Shared, alarms: &mut Vec<Alarm>, before: u32) -> bool {
     found || returned(shared) != before
 }
 
-/// Adds to a counter of the worker, if counters count.
+/// Adds to a counter of the worker, if statistics are on.
 fn count(shared: &Shared, w: &Worker, n: u64, pick: fn(&PageLane) -> &Count) {
     if shared.counts() {
         shared.locals.add(w, n, pick);

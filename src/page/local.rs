@@ -210,7 +210,6 @@ impl Blocks {
 mod tests {
     use super::*;
     use crate::limits::CACHE_LINE;
-    use crate::stats::Count;
     use crate::sync::Slot;
     use std::mem;
 
@@ -235,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_a_hit_counts_lies_in_one_line() {
-        let both_counts = mem::offset_of!(PageLane, lists) + 2 * size_of::<Count>();
+        let both_counts = mem::offset_of!(PageLane, lists) + 2 * size_of::<u64>();
         assert!(Slot::<Local, PageLane>::GAUGES_AT + both_counts <= CACHE_LINE);
     }
 

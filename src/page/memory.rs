@@ -203,7 +203,8 @@ impl Memory {
         self.shared.nodes.set_on_pressure(Arc::new(call));
     }
 
-    /// Switches the counters of nodes and of visits to them on or off ([`MemoryConfig::statistics`](super::MemoryConfig::statistics)). The counts so far stay.
+    /// Switches the counters of nodes and of visits to them on or off. The counts so far stay. See
+    /// [`MemoryConfig::statistics`](super::MemoryConfig::statistics).
     pub fn set_statistics(&self, on: bool) {
         self.shared.statistics.store(on, Relaxed);
     }

@@ -3,6 +3,7 @@
 use super::config::ORDERS;
 use crate::stats::Count;
 use crate::sync::shim::{AtomicU32, fence};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// One worker's gauges and counters.
@@ -43,50 +44,63 @@ pub(crate) struct PageLane {
 #[repr(C)]
 pub(super) struct ListCounts {
     /// Blocks that the hot path has taken out of the list.
-    taken: Count,
+    taken: AtomicU64,
     /// Blocks that it has put into the list.
-    put: Count,
-    settled: Count,
+    put: AtomicU64,
+    settled: AtomicU64,
 }
 
 impl ListCounts {
     /// Counts `n` blocks that were taken out.
     #[inline(always)]
     pub(super) fn take(&self, n: usize) {
-        self.taken.add_last(n as u64);
+        // Release: pairs with the Acquire of `taken` in `len`: who sees these blocks gone sees what was put before.
+        self.taken.store(self.taken().wrapping_add(n as u64), Release);
     }
 
     /// Counts `n` blocks that were put.
     #[inline(always)]
     pub(super) fn put(&self, n: usize) {
-        self.put.add(n as u64);
+        self.put.store(self.freed().wrapping_add(n as u64), Relaxed);
     }
 
     /// Sets the number of blocks, whichever way they came or went.
     #[inline]
     pub(super) fn settle(&self, len: usize) {
-        self.settled.set((len as u64).wrapping_add(self.taken.get()).wrapping_sub(self.put.get()));
+        let settled = (len as u64).wrapping_add(self.taken()).wrapping_sub(self.freed());
+        // Release: pairs with the Acquire of `settled` in `len`: who sees this number sees what it was made of.
+        self.settled.store(settled, Release);
     }
 
     /// The number of blocks.
     ///
-    /// What was taken is read first. So a list that has blocks all the time is never seen as an empty one: blocks that
-    /// were put before a block was taken are seen, and perhaps some that were put later.
+    /// What was taken is read first, then what was settled, and what was put last. So a list that has blocks all the time
+    /// is never seen as an empty one: blocks that were put before are seen, and perhaps some that were put later.
     pub(super) fn len(&self) -> u64 {
-        let taken = self.taken.get_first();
-        self.settled.get().wrapping_add(self.put.get()).wrapping_sub(taken)
+        // Acquire, both: pair with the Release in `take` and in `settle`.
+        let taken = self.taken.load(Acquire);
+        let settled = self.settled.load(Acquire);
+        settled.wrapping_add(self.freed()).wrapping_sub(taken)
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    fn freed(&self) -> u64 {
+        self.put.load(Relaxed)
     }
 }
 
 impl PageLane {
     /// The number of blocks given out.
     pub(super) fn allocated(&self) -> u64 {
-        self.lists.iter().fold(self.allocated.get(), |sum, list| sum.wrapping_add(list.taken.get()))
+        self.lists.iter().fold(self.allocated.get(), |sum, list| sum.wrapping_add(list.taken()))
     }
 
     /// The number of blocks taken back.
     pub(super) fn freed(&self) -> u64 {
-        self.lists.iter().fold(self.freed.get(), |sum, list| sum.wrapping_add(list.put.get()))
+        self.lists.iter().fold(self.freed.get(), |sum, list| sum.wrapping_add(list.freed()))
     }
 
     /// The number of pages in the worker's lists.
@@ -163,11 +177,12 @@ pub struct PageStats {
     pub total: u64,
     /// Pages on the nodes' free lists.
     pub free: u64,
-    /// Pages in the workers' lists.
+    /// Pages in the workers' lists. While workers take and put pages, some may count twice.
     pub cached: u64,
     /// Blocks given out.
     pub allocated: u64,
-    /// Visits to a node for allocations because the worker's list had too few blocks.
+    /// Visits to a node for allocations because the worker's list had too few blocks. This counter and the following
+    /// ones, except `freed`, count only while statistics are on.
     pub missed: u64,
     /// Visits that found no block anywhere.
     pub failed: u64,
@@ -175,7 +190,7 @@ pub struct PageStats {
     pub freed: u64,
     /// Visits to a node because the worker's list was full.
     pub overflowed: u64,
-    /// Blocks that came from the worker's own node, while statistics were on.
+    /// Blocks that came from the worker's own node.
     pub node_hit: u64,
     /// Blocks that came from another node.
     pub node_miss: u64,
@@ -205,21 +220,32 @@ mod tests {
     use crate::ring::tests::{model, thread};
     use std::sync::Arc;
 
+    /// Miri tries what the orderings allow. As loom's, these counts would make a model of pages a hundred times as long.
     #[test]
+    #[cfg(not(loom))]
     fn a_list_with_blocks_is_never_seen_empty_while_its_owner_takes_and_puts_some() {
-        const TURNS: usize = if cfg!(miri) { 100 } else { 100_000 };
+        const TURNS: usize = if cfg!(miri) { 300 } else { 100_000 };
         let list = ListCounts::default();
         list.settle(10);
         std::thread::scope(|scope| {
             let owner = scope.spawn(|| {
                 for turn in 0..TURNS {
+                    list.put(504);
                     list.take(3);
-                    list.put(2);
-                    if turn % 5 == 0 { list.settle(10) } else { list.put(1) }
+                    // As the slow path does that gives blocks back.
+                    list.settle(11);
+                    list.take(4);
+                    if turn % 2 == 0 {
+                        list.put(3)
+                    } else {
+                        list.settle(10)
+                    }
+                    list.settle(10);
                 }
             });
             while !owner.is_finished() {
-                assert!(list.len() >= 7);
+                let seen = list.len();
+                assert!((7..1 << 32).contains(&seen), "{seen} blocks");
             }
         });
         assert_eq!(list.len(), 10);

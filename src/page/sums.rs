@@ -18,10 +18,12 @@ impl Shared {
         let lanes = || self.locals.each().chain([self.locals.shared_lane()]);
         let total = |of: fn(&PageLane) -> u64| lanes().map(of).fold(0, u64::wrapping_add);
         let nodes = self.nodes.each().iter();
+        let pages = self.table.len() as u64;
+        let free: u64 = nodes.map(|node| lock(&node.zone).free_pages() as u64).sum();
         PageStats {
-            total: self.table.len() as u64,
-            free: nodes.map(|node| lock(&node.zone).free_pages() as u64).sum(),
-            cached: total(PageLane::cached),
+            total: pages,
+            free,
+            cached: total(PageLane::cached).min(pages - free),
             allocated: total(PageLane::allocated),
             missed: sum(|lane| &lane.missed),
             failed: sum(|lane| &lane.failed),

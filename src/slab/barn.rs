@@ -134,10 +134,15 @@ impl Barn {
         self.limit = limit;
     }
 
-    /// Takes out the oldest full sheaves beyond the limit, at most two, whose objects go back into their slabs. It is
-    /// called after each [`Barn::put_full`]: so a barn whose limit has shrunk empties by one sheaf a call.
-    pub(super) fn take_excess(&mut self) -> impl Iterator<Item = Sheaf> + '_ {
-        self.full.drain(..self.full.len().saturating_sub(self.limit).min(2)).map(|full| full.sheaf)
+    /// Whether there is a full sheaf.
+    pub(super) fn has_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// Takes out the oldest full sheaves beyond the limit, whose objects go back into their slabs: at most two for each of
+    /// the `put` sheaves that were just put. So a barn whose limit has shrunk empties.
+    pub(super) fn take_excess(&mut self, put: usize) -> impl Iterator<Item = Sheaf> + '_ {
+        self.full.drain(..self.full.len().saturating_sub(self.limit).min(2 * put)).map(|full| full.sheaf)
     }
 
     /// Maximum number of full sheaves with demand.

@@ -25,7 +25,8 @@ pub struct CacheConfig {
     pub name: String,
     /// Pages in a slab, as a power of two; None chooses the smallest order that wastes at most 1/16.
     pub order: Option<u8>,
-    /// Objects in a sheaf. None chooses by size: as many as 32 KiB hold, at least 4 and at most 64. A cache with a number here is not merged.
+    /// Objects in a sheaf. None chooses by size: as many as 32 KiB hold, at least 4 and at most 64. A cache with a number
+    /// here is not merged.
     pub sheaf: Option<usize>,
     /// Empty slabs are given back only while more than this many others have free objects. None is log2(size) / 2,
     /// within 5..=10, as in Linux.

@@ -1,9 +1,11 @@
 //! COLD: exchanges a worker's sheaves for those of the barn.
 //!
 //! Objects that one worker allocates and another frees cross in the barn's sheaves, and so do the lines of the barn and
-//! its lock. A worker that only frees, or that takes what another filled, exchanges both sheaves at once.
+//! its lock. So a worker whose exchanges all go one way exchanges both sheaves at once. For a worker that goes to and
+//! fro, the spare sheaf has room, or objects, for the way back.
 
-use super::local::Local;
+use super::barn::Barn;
+use super::local::{Direction, Local};
 use super::reference::{Ref, Sheaf};
 use super::shared::Shared;
 use super::stats::SlabLane;
@@ -48,21 +50,21 @@ pub(super) fn from_sheaves(
     local.main.pop()
 }
 
-/// Exchanges the empty main sheaf for a full one of the barn. If another worker filled it, objects are freed there that
-/// are allocated here: then the empty spare sheaf is exchanged too, so that the barn's lines cross half as often. Returns
-/// whether there was a full sheaf.
+/// Exchanges the empty main sheaf for a full one of the barn. If another worker filled it, and the worker took one the last
+/// time too, the empty spare sheaf is exchanged as well. Returns whether there was a full sheaf.
 fn take_full(shared: &Shared, worker: usize, lane: &SlabLane, local: &mut Local) -> bool {
+    let again = std::mem::replace(&mut local.last, Direction::Take) == Direction::Take;
     let mut barn = lock(&shared.barn);
-    let mut take = |sheaf: &mut Sheaf| {
-        let exchanged = barn.take_full(sheaf);
-        lane.barn_get.add(u64::from(exchanged.is_some()));
-        lane.sheaf_free.add(exchanged.as_ref().map_or(0, |exchanged| u64::from(exchanged.dropped)));
-        exchanged.map(|exchanged| exchanged.filled_by)
+    let take = |barn: &mut Barn, sheaf: &mut Sheaf| {
+        let exchanged = barn.take_full(sheaf)?;
+        lane.barn_get.add(1);
+        lane.sheaf_free.add(u64::from(exchanged.dropped));
+        Some(exchanged.filled_by)
     };
-    let filled_by = take(&mut local.main);
+    let filled_by = take(&mut barn, &mut local.main);
     let crosses = filled_by.is_some_and(|filler| filler != worker);
-    if crosses && local.spare.len() == 0 {
-        take(&mut local.spare);
+    if crosses && again && local.spare.len() == 0 && barn.has_full() {
+        take(&mut barn, &mut local.spare);
     }
     drop(barn);
     if crosses {
@@ -104,10 +106,10 @@ pub(super) fn into_sheaves(
     }
 }
 
-/// Exchanges the full main sheaf for an empty one of the barn. If nothing was taken here since the last exchange, other
-/// workers allocate what is freed here: then the full spare sheaf is exchanged too. If the barn is full, the objects of
-/// the main sheaf go to `flushed`.
+/// Exchanges the full main sheaf for an empty one of the barn. If the worker put one the last time too, the full spare
+/// sheaf is exchanged as well. If the barn is full, the objects of the main sheaf go to `flushed`.
 fn put_full(shared: &Shared, worker: usize, lane: &SlabLane, local: &mut Local, flushed: &mut Vec<Ref>) {
+    let again = std::mem::replace(&mut local.last, Direction::Put) == Direction::Put;
     let mut barn = lock(&shared.barn);
     let mut put = |sheaf: &mut Sheaf| {
         let made = barn.put_full(sheaf, worker);
@@ -121,10 +123,8 @@ fn put_full(shared: &Shared, worker: usize, lane: &SlabLane, local: &mut Local, 
         local.main.drain(|object| flushed.push(object));
         return;
     }
-    if local.tally.took() == 0 {
-        put(&mut local.spare);
-    }
-    for mut sheaf in barn.take_excess() {
+    let both = again && put(&mut local.spare);
+    for mut sheaf in barn.take_excess(1 + usize::from(both)) {
         lane.sheaf_free.add(1);
         lane.sheaf_flush.add(sheaf.len() as u64);
         sheaf.drain(|object| flushed.push(object));

@@ -18,7 +18,18 @@ pub(super) struct Local {
     /// The operations of the hot path on the sheaves.
     pub(super) tally: Tally,
     pub(super) spare: Sheaf,
+    /// Where the sheaves of the worker's last exchange with the barn went.
+    pub(super) last: Direction,
     pub(super) cpu: CpuSlab,
+}
+
+/// The direction of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Full sheaves from the barn.
+    Take,
+    /// Full sheaves to the barn.
+    Put,
 }
 
 impl Local {
@@ -26,6 +37,7 @@ impl Local {
         Local {
             main: Lifo::new(capacity),
             spare: Lifo::new(capacity),
+            last: Direction::Put,
             cpu: CpuSlab::default(),
             tally: Tally::default(),
         }

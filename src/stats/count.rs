@@ -1,11 +1,10 @@
 //! Counters with one writer each, readable from any thread.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A counter that one thread writes, with its [`Writer`](super::Writer), and that any thread reads; it wraps at 2^64.
 ///
-/// Most accesses are Relaxed: a reader sees some recent value. Sums over several counters are exact only at a quiescent
+/// All accesses are Relaxed: a reader sees some recent value. Sums over several counters are exact only at a quiescent
 /// point.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
@@ -20,14 +19,6 @@ impl Count {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// Adds `n` as [`Count::add`] does. A thread that sees it by [`Count::get_first`] also sees what the writer counted
-    /// before it.
-    #[inline(always)]
-    pub(crate) fn add_last(&self, n: u64) {
-        // Release: pairs with the Acquire in `get_first`.
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
-    }
-
     /// Adds `n` from any thread: one locked instruction.
     #[inline]
     pub(crate) fn add_shared(&self, n: u64) {
@@ -38,13 +29,6 @@ impl Count {
     #[inline(always)]
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
-    }
-
-    /// The value, read before all that the thread reads next.
-    #[inline]
-    pub(crate) fn get_first(&self) -> u64 {
-        // Acquire: pairs with the Release in `add_last`.
-        self.0.load(Acquire)
     }
 
     /// The value.

@@ -18,12 +18,6 @@ impl Tally {
         self.took += n as u64;
     }
 
-    /// The number of items that were taken since the last slow path.
-    #[inline]
-    pub(crate) fn took(&self) -> u64 {
-        self.took
-    }
-
     /// Begins the slow path with `inside` items in the cache: publishes the items that the hot path took and put since
     /// the last one.
     #[inline]

@@ -43,6 +43,7 @@ impl<T> Lifo<T> {
     /// If they do not fit into memory.
     #[cold]
     pub fn new(capacity: usize) -> Self {
+        const { assert!(size_of::<T>() > 0, "pointers count the items") };
         let items = AlignedArray::new(capacity, MaybeUninit::<T>::zeroed);
         let top = items.start().cast();
         let mut lifo = Lifo { top, limit: top, items };

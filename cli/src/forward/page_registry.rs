@@ -95,8 +95,8 @@ fn tuned(registry: &mut Registry, memory: &Memory) {
 fn numbers(memory: &Memory) -> [usize; 2] {
     let (high, moved) = memory.list_size();
     match memory.lists() {
-        // As it was set: a small list moves no more than it holds.
-        Lists::Fixed { batch, .. } => [high, batch.clamp(1, BATCH_MAX)],
+        // As it was set: a list that the worker's share limits moves at most half of it.
+        Lists::Fixed { batch, .. } if memory.lists() != Lists::default() => [high, batch.clamp(1, BATCH_MAX)],
         _ => [high, moved],
     }
 }

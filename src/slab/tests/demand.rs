@@ -106,6 +106,29 @@ fn what_barns_keep_is_counted_by_the_room_that_objects_take() {
     assert!(cache.stats().barn > 10 * capacity, "the barn has grown");
 }
 
+/// Seen: two workers that each went to and fro at the edge of a sheaf moved four sheaves in each round.
+#[test]
+fn workers_that_go_to_and_fro_stay_off_the_barn() {
+    let memory = large_memory();
+    let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
+    let cache = cache::<Big>(&memory);
+    // Each has one object in its main sheaf and none in its spare sheaf, and the barn has full sheaves of both.
+    let mut held = Vec::new();
+    for w in &mut workers {
+        hold(&cache, w, 4 * 64);
+        assert!(cache.alloc_bulk(w, 127, &mut held, || [0; 32]));
+    }
+    let before = cache.stats();
+    for _ in 0..100 {
+        for w in &mut workers {
+            hold(&cache, w, 2);
+        }
+    }
+    let after = cache.stats();
+    let exchanges = after.barn_get + after.barn_put - before.barn_get - before.barn_put;
+    assert!(exchanges <= 8, "{exchanges} in 200 rounds");
+}
+
 /// Seen: each sheaf of objects that one worker allocates and another frees crossed by an exchange of its own, and the
 /// barn's lines cost more than the objects'.
 #[test]
