@@ -20,7 +20,7 @@ pub struct MemoryConfig {
     /// The kind of page to request from the system. Default [`BackingPreference::Huge`], with small pages if there are
     /// no huge ones.
     pub backing: BackingPreference,
-    /// Whether it is counted which node blocks come from, and how often workers visit nodes. This can be switched at run
+    /// Whether netmem counts which node blocks come from, and how often workers visit nodes. This can be switched at run
     /// time. Without the cargo feature `statistics` these counters never count and cost nothing. Blocks given out and
     /// taken back always count. Default true.
     pub statistics: bool,

@@ -18,7 +18,7 @@ pub(super) struct Local {
     /// The operations of the hot path on the sheaves.
     pub(super) tally: Tally,
     pub(super) spare: Sheaf,
-    /// Where the sheaves of the worker's last exchange with the barn went.
+    /// The direction of the worker's last exchange with the barn; before the first one, `Put`.
     pub(super) last: Direction,
     pub(super) cpu: CpuSlab,
 }

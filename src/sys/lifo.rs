@@ -141,9 +141,7 @@ impl<T> Lifo<T> {
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = self.at(limit.min(self.items.len()));
     }
-}
 
-impl<T> Lifo<T> {
     /// Moves the items behind the `n` oldest to the beginning.
     ///
     /// # Safety

@@ -13,7 +13,7 @@ pub fn keys(registry: &mut Registry, memory: &Memory) {
     let (of, to) = (memory.clone(), memory.clone());
     registry.switch(
         "page.statistics",
-        "whether it is counted which node pages come from, and how often",
+        "whether to count which node pages come from, and how often workers visit nodes",
         move || of.statistics(),
         move |on| to.set_statistics(on),
     );

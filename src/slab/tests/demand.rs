@@ -136,21 +136,19 @@ fn objects_that_are_freed_elsewhere_cross_by_two_sheaves_an_exchange() {
     let memory = large_memory();
     let (mut allocates, mut frees) = (memory.worker().unwrap(), memory.worker().unwrap());
     let cache = cache::<Big>(&memory);
-    let mut pass = |n: usize| {
-        let before = cache.stats();
+    let mut pass = |times: usize| {
         let mut held = Vec::new();
-        assert!(cache.alloc_bulk(&mut allocates, n, &mut held, || [0; 32]));
-        cache.free_bulk(&mut frees, &mut held);
-        let after = cache.stats();
-        let slow = after.alloc_slowpath - before.alloc_slowpath + after.free_slowpath - before.free_slowpath;
-        (after.barn_get - before.barn_get, after.barn_put - before.barn_put, slow)
+        for _ in 0..times {
+            assert!(cache.alloc_bulk(&mut allocates, 512, &mut held, || [0; 32]));
+            cache.free_bulk(&mut frees, &mut held);
+        }
+        let stats = cache.stats();
+        [stats.barn_get, stats.barn_put, stats.alloc_slowpath + stats.free_slowpath]
     };
     // The first ones are new, and some of them stay in the sheaves of the other worker.
-    for _ in 0..2 {
-        pass(512);
-    }
-    let (got, put, slow) =
-        (0..10).map(|_| pass(512)).fold((0, 0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1, sum.2 + of.2));
+    let before = pass(2);
+    let after = pass(10);
+    let [got, put, slow] = [0, 1, 2].map(|at| after[at] - before[at]);
     assert_eq!((got, put), (80, 80), "sheaves of 64 objects that crossed");
     assert_eq!(slow, 80, "exchanges of both workers");
     assert!(cache.validate().is_empty());

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 
 impl<T> Lifo<T> {
     /// Takes the newest `n` items, or all if there are fewer, and appends them to `into`, the oldest of them first.
-    /// Returns how many.
+    /// Returns how many. They are copied as a whole, which takes less time than one by one (ADR 0016).
     ///
     /// # Panics
     /// If `into` has no room for them and none can be allocated.
