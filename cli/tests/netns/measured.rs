@@ -23,11 +23,30 @@ impl Run {
 
     /// Does the same as [`Run::start`], and waits until there are this number of packet sockets.
     fn with_sockets(place: &Namespace, sockets: usize, words: &str) -> Run {
-        let run = Run::start(place, words);
+        let mut run = Run::start(place, words);
         let there = || place.inside(|| fs::read_to_string("/proc/thread-self/net/packet"));
         // Below a line of titles.
-        wait_until("it has its sockets", || there().is_ok_and(|list| list.lines().count() == sockets + 1));
+        run.wait_until("it has its sockets", || {
+            there().is_ok_and(|list| list.lines().count() == sockets + 1)
+        });
         run
+    }
+
+    /// Waits until `what` has happened, which it does while this runs.
+    ///
+    /// # Panics
+    /// If this ends before, with what it said.
+    fn wait_until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
+        let child = self.0.as_mut().expect("it was not waited for");
+        let mut ended = false;
+        wait_until(what, || {
+            ended = child.try_wait().expect("wait").is_some();
+            ended || happened()
+        });
+        if ended {
+            let out = self.0.take().expect("it was not waited for").wait_with_output().expect("output");
+            panic!("it ended before {what}: {out:?}");
+        }
     }
 
     /// Waits for its end. Returns its exit code, its object, and its messages on standard error.
@@ -98,13 +117,16 @@ fn a_router_finds_a_sink_behind_an_xdp_port_by_arp_and_by_discovery_and_every_pa
         bed.dut.ip("neigh flush dev two");
         let sink =
             format!("sink --port xdp:eth0 --count {SENT} --seconds 100 --max-lost 0 --max-corrupt 0 --json");
-        let sink = Run::start(&bed.h2, &sink);
-        wait_until("the sink receives", || bed.h2.ip("-details link show eth0").contains("xdp"));
+        let mut sink = Run::start(&bed.h2, &sink);
+        sink.wait_until("the sink receives", || bed.h2.ip("-details link show eth0").contains("xdp"));
         let known = format!("--dst-mac {} --src {from} --dst {to}", port_mac(1));
-        // One packet of another stream has the router ask: it keeps few that wait for their neighbour.
-        let found = || bed.dut.ip(&format!("neigh show {to} dev two")).contains(&host_mac(2));
-        Run::start(&bed.h1, &format!("gen --port packet:eth0 --count 1 --stream 9 {known} --json")).ended();
-        wait_until("the router has found the sink", found);
+        // A packet of another stream has the router ask: it keeps few that wait for their neighbour. It does not ask
+        // before it runs, so there may have to be several.
+        let probe = format!("gen --port packet:eth0 --count 1 --stream 9 {known} --json");
+        wait_until("the router has found the sink", || {
+            Run::start(&bed.h1, &probe).ended();
+            bed.dut.ip(&format!("neigh show {to} dev two")).contains(&host_mac(2))
+        });
         let words =
             format!("gen --port packet:eth0 --count {SENT} --rate 5000 --size 100,1514 {known} --json");
         let (sent, received) = (Run::start(&bed.h1, &words).ended(), sink.ended());
