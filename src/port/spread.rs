@@ -42,8 +42,9 @@ pub(super) fn room_of(i: usize, whole: &mut [u8]) -> &mut [u8] {
 }
 
 /// Splits the packet received into the [`FRAMES`] frames from `first` on, all of them full, into several packets. Each
-/// lies in the frame that holds most of it. Returns their number. Returns None, with nothing changed, if the packet
-/// cannot be split in this way.
+/// lies in the frame that holds most of it. Returns their number, 0 if the packet was dropped and counted. Returns
+/// None, with nothing changed, if the packet cannot be split in this way, because of a short frame of another pool for
+/// example.
 #[cold]
 #[inline(never)]
 pub(super) fn part(
@@ -56,7 +57,11 @@ pub(super) fn part(
     let mut there = 0;
     for i in 0..FRAMES {
         let frame = rooms.get(first + i)?;
-        there += if frame.has_room_for_offload() { bytes_of(i, frame.len()) } else { 0 };
+        let here = bytes_of(i, frame.len());
+        if here == 0 || !frame.has_room_for_offload() {
+            return None;
+        }
+        there += here;
     }
     let mut frames = rooms.iter_mut().skip(first).take(FRAMES);
     let mut frame = frames.next()?;
@@ -70,30 +75,30 @@ pub(super) fn part(
     }
     let mut copy = [0; HEADERS];
     copy[..headers].copy_from_slice(&frame.data_mut()[..headers]);
-    let (mut rest, mut number, mut made) = (received.len - end, 0, 0);
+    let (mut rest, mut number, mut made, mut whole) = (received.len - end, 0, 0, true);
     loop {
         let (payload, next) = (end - begin - headers, frames.next().filter(|_| rest > 0));
         // Bytes of the segment that ends in the next frame.
         let beyond = if next.is_some() { payload % size } else { 0 };
         let (piece, mut later) = (begin..end - beyond, next);
         if let Some(later) = &mut later {
-            let (whole, before) = (later.data_mut(), BEFORE - beyond);
-            whole[before - headers..before].copy_from_slice(&copy[..headers]);
-            whole[before..BEFORE].copy_from_slice(&frame.data_mut()[end - beyond..end]);
-            let here = rest.min(bytes_of(1, whole.len()));
+            let (room, before) = (later.data_mut(), BEFORE - beyond);
+            room[before - headers..before].copy_from_slice(&copy[..headers]);
+            room[before..BEFORE].copy_from_slice(&frame.data_mut()[end - beyond..end]);
+            let here = rest.min(bytes_of(1, room.len()));
             (begin, end, rest) = (before - headers, BEFORE + here, rest - here);
         }
-        let whole = finish(&mut frame, piece, number, &segments, received, counters);
-        made += usize::from(whole);
-        counters.rx_dropped.add((!whole).into());
+        whole &= finish(&mut frame, piece, number, &segments, received, counters);
+        made += 1;
         number += (payload - beyond) / size;
         match later {
             Some(later) => frame = later,
             None => break,
         }
     }
-    counters.gso_cut.add(1);
-    Some(made)
+    counters.gso_cut.add(whole.into());
+    counters.rx_dropped.add((!whole).into());
+    Some(if whole { made } else { 0 })
 }
 
 /// Copies the bytes received into the frames behind `first` to `to`, one behind the other, and ends that frame's data

@@ -9,6 +9,7 @@ use crate::pool::{Frame, NoRoom};
 use crate::wire::ethernet::{ADDRESSES_LEN, TAG_LEN};
 use crate::wire::offload::{Offload, VIRTIO_LEN};
 use crate::wire::segment::Segments;
+use std::ops::Range;
 
 /// A packet as the device delivered it.
 #[derive(Debug, Clone, Copy)]
@@ -29,13 +30,12 @@ pub(super) fn header(frame: &Frame) -> [u8; VIRTIO_LEN] {
     frame.offload().map_or([0; VIRTIO_LEN], |offload| offload.to_virtio(frame.data()))
 }
 
-/// Returns how many of `rooms`, from `at` on, the device receives one packet into. It is one, unless packets keep their
-/// open offload work and [`spread::FRAMES`] frames can hold any whole packet.
+/// Returns how many of `rooms` the device receives one packet into. It is one, unless packets keep their open offload
+/// work and any [`spread::FRAMES`] of the rooms `among` can hold any whole packet.
 #[inline]
-pub(super) fn frames_each(rooms: &mut RxBuffers<'_>, at: usize, keeps: bool) -> usize {
-    let last = at + spread::FRAMES - 1;
-    let spreads = keeps && rooms.get(last).is_some_and(|room| spread::have_room(room.tailroom()));
-    if spreads { spread::FRAMES } else { 1 }
+pub(super) fn frames_each(rooms: &mut RxBuffers<'_>, mut among: Range<usize>, keeps: bool) -> usize {
+    let mut have_room = || among.all(|i| rooms.get(i).is_some_and(|room| spread::have_room(room.tailroom())));
+    if keeps && have_room() { spread::FRAMES } else { 1 }
 }
 
 /// Returns the memory that the device receives a packet into: all of `each` frames, and, if that is one, the memory
@@ -66,7 +66,7 @@ impl Uncut {
         counters: &PortCounters,
     ) -> usize {
         let Some(mut room) = rooms.get(first) else { return 0 };
-        let most = if each == 1 { room.len() } else { room.len() - 1 };
+        let most = if each == 1 { room.len() } else { room.len().saturating_sub(1) };
         if !Offload::is_in(&received.header) && received.len <= most && self.is_empty() {
             // No longer than its buffer.
             let _ = room.trim(received.len);

@@ -4,6 +4,7 @@ use super::AfPacketLink;
 use crate::limits::BATCH_MAX;
 use crate::port::PortCounters;
 use crate::port::copying::RxBuffers;
+use crate::port::spread::FRAMES;
 use crate::port::virtio::{Received, frames_each, parts};
 use crate::sys::errno::Errno;
 use crate::sys::packet as sys;
@@ -24,7 +25,8 @@ impl AfPacketLink {
         if let Some(left) = &mut self.left {
             left.refresh();
         }
-        let each = frames_each(rooms, 0, self.keeps_offloads);
+        let among = 0..rooms.len().max(FRAMES);
+        let each = frames_each(rooms, among, self.keeps_offloads);
         let want = (rooms.len() / each).min(self.burst);
         let mut received = [sys::Received::default(); BATCH_MAX];
         let done = {

@@ -3,6 +3,7 @@
 use super::TapLink;
 use crate::port::PortCounters;
 use crate::port::copying::RxBuffers;
+use crate::port::spread::FRAMES;
 use crate::port::virtio::{Received, frames_each, parts};
 use crate::sys::errno::Errno;
 use crate::wire::offload::VIRTIO_LEN;
@@ -35,7 +36,8 @@ impl TapLink {
         first: usize,
         counters: &PortCounters,
     ) -> Option<usize> {
-        let (each, keeps) = (frames_each(rooms, first, self.keeps_offloads), self.keeps_offloads);
+        let keeps = self.keeps_offloads;
+        let each = frames_each(rooms, first..first + FRAMES, keeps);
         let mut header = [0; VIRTIO_LEN];
         let (longest, read) = {
             let beyond = self.uncut.beyond().next().unwrap_or_default();

@@ -231,8 +231,8 @@ impl Log {
     }
 
     fn line(&mut self, ns: u128, call: &str, frame: &Frame) {
-        let mut text = String::with_capacity(96 + 2 * self.bytes);
         let (port, len) = (&self.port, frame.len());
+        let mut text = String::with_capacity(96 + 2 * self.bytes.min(len));
         // Writing to a string does not fail.
         let _ = write!(text, r#"{{"ns":{ns},"port":{port},"call":"{call}","len":{len},"bytes":""#);
         for byte in frame.data().iter().take(self.bytes) {

@@ -46,6 +46,23 @@ fn to(path: &Path, format: TraceFormat) -> TraceConfig {
     TraceConfig { file: Some(path.to_owned()), format, ..TraceConfig::default() }
 }
 
+/// Seen: room for that many bytes was asked for, which ended the worker.
+#[test]
+fn a_limit_beyond_any_frame_writes_all_bytes_of_each() {
+    let path = place("all");
+    let mut fixture = Fixture::new(128);
+    let config = TraceConfig { bytes: usize::MAX, ..to(&path, TraceFormat::Json) };
+    let (mut port, mut device) = traced(&config);
+    traffic(&mut fixture, &mut port, &mut device);
+    drop(port);
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(
+        [60, 61, 62].map(|len| text.matches(&format!("\"{}\"", format!("{len:02x}").repeat(len))).count()),
+        [2; 3]
+    );
+    fs::remove_file(&path).unwrap();
+}
+
 #[test]
 fn each_frame_is_a_line_with_its_length_and_first_bytes() {
     let path = place("json");
