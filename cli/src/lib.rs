@@ -28,6 +28,7 @@ mod service;
 mod set;
 mod stat;
 mod stop;
+mod stopwatch;
 mod threads;
 mod top;
 mod traffic;

@@ -53,7 +53,11 @@ impl Sender {
             match self.send(payload, to) {
                 Ok(())
                 | Err(
-                    OutputError::Unresolved(_) | OutputError::NeighbourFailed(_) | OutputError::NoRoute(_),
+                    OutputError::Unresolved(_)
+                    | OutputError::NeighbourFailed(_)
+                    | OutputError::NoRoute(_)
+                    // An address is gone, and its route not yet.
+                    | OutputError::NoSource(_),
                 ) => {}
                 Err(other) => panic!("{to}: {other}"),
             }

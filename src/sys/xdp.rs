@@ -26,9 +26,9 @@ use rustix::net::xdp::{
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
-use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{fmt, fs};
 
 /// The end of the kernel's receive headroom and the begin of a received packet, in bytes from its chunk's start
 /// (XDP_PACKET_HEADROOM of `linux/bpf.h`).
@@ -134,6 +134,19 @@ pub fn bind_for_a_moment(interface: u32, queue: u32) -> Result<(), SocketError> 
     socket.register_bytes((page.0.as_mut_ptr(), PAGE_SIZE), PAGE_SIZE)?;
     let _rings = socket.rings(&RingSizes { fill: 1, rx: 1, tx: 1, completion: 1 })?;
     socket.bind(interface, queue, ZeroCopy::Never, false)
+}
+
+/// Returns the number of AF_XDP sockets that are open in the thread's network namespace, if /proc tells. The kernel
+/// counts a socket no longer once it is closed, while its queue may be freed later.
+#[cold]
+pub fn sockets_here() -> Option<usize> {
+    sockets_in(&fs::read_to_string("/proc/thread-self/net/protocols").ok()?)
+}
+
+/// Returns the third word of the line of AF_XDP: name, size, sockets.
+fn sockets_in(protocols: &str) -> Option<usize> {
+    let line = protocols.lines().find(|line| line.starts_with("XDP "))?;
+    line.split_whitespace().nth(2)?.parse().ok()
 }
 
 /// The result of a wake-up.
@@ -381,6 +394,17 @@ mod tests {
         for lost in [Errno::NETDOWN, Errno::NXIO, Errno::BADF] {
             assert_eq!(outcome(Err(lost)), Wake::Down(lost));
         }
+    }
+
+    #[test]
+    fn the_sockets_of_a_namespace_are_in_the_line_of_their_protocol() {
+        let text = "protocol  size sockets  memory press maxhdr  slab module\n\
+                    XDP       1088      3      -1   NI       0   no   kernel\n\
+                    PACKET    1536     12      -1   NI       0   no   kernel\n";
+        assert_eq!(
+            (sockets_in(text), sockets_in("protocol  size sockets\n"), sockets_in("")),
+            (Some(3), None, None)
+        );
     }
 
     #[test]

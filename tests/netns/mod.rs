@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use std::{env, io, process};
 
 /// Set for the child: the name of the test that it is to run.
@@ -74,12 +75,20 @@ pub fn ip(words: &str) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// A veth pair, both ends up, `queues` queues each way.
+/// A veth pair, both ends up, `queues` queues each way. Waits until both carry packets: the kernel drops those that are
+/// sent before it has heard of the carrier, and reports them as sent.
+///
+/// # Panics
+/// If they do not within two minutes.
 pub fn veth(one: &str, other: &str, queues: u32) {
     let n = format!("numrxqueues {queues} numtxqueues {queues}");
     ip(&format!("link add {one} {n} type veth peer name {other} {n}"));
     ip(&format!("link set dev {one} up"));
     ip(&format!("link set dev {other} up"));
+    let begun = Instant::now();
+    while ![one, other].iter().all(|end| ip(&format!("link show dev {end}")).contains("state UP")) {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{one} and {other} do not carry packets");
+    }
 }
 
 fn run(program: &str, words: &str) -> io::Result<Output> {

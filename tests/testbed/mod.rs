@@ -115,6 +115,9 @@ impl Testbed {
         self.dut.ip(&format!("link set dev {port} up"));
         host.ip(&format!("addr add {}/24 dev eth0", self.address(number)));
         host.ip("link set dev eth0 up");
+        // The kernel drops what is sent before it has heard of the carrier, and reports it as sent.
+        let carries = |at: &Namespace, end: &str| at.ip(&format!("link show dev {end}")).contains("state UP");
+        wait_until("the link carries packets", || carries(host, "eth0") && carries(&self.dut, port));
         if self.wiring == Wiring::Routed {
             host.ip(&format!("neigh add 10.77.{number}.254 lladdr {port_mac} dev eth0"));
             host.ip(&format!("route add default via 10.77.{number}.254"));

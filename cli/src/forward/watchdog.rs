@@ -7,12 +7,11 @@
 
 use super::phases::Phases;
 use super::worker_setup::WorkerSetup;
+use crate::stopwatch::Stopwatch;
 use netmem::forward::{Call, Meters};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The maximum time that counts between two checks, however long it really was.
-const LATE: Duration = Duration::from_millis(100);
 /// The maximum time that a worker which is to end may stay in one place.
 const END: Duration = Duration::from_secs(10);
 
@@ -21,7 +20,7 @@ pub struct Watchdog {
     /// The time for a worker to come round, or None without a watchdog.
     patience: Option<Duration>,
     workers: Vec<Watched>,
-    looked: Instant,
+    stopwatch: Stopwatch,
 }
 
 /// One worker.
@@ -48,7 +47,7 @@ impl Watchdog {
             last: None,
             stood: Duration::ZERO,
         });
-        Watchdog { patience, workers: workers.collect(), looked: Instant::now() }
+        Watchdog { patience, workers: workers.collect(), stopwatch: Stopwatch::start() }
     }
 
     /// Checks whether each worker has come round since it was asked to. Returns a line for each that has not for
@@ -63,7 +62,7 @@ impl Watchdog {
     }
 
     fn look_at(&mut self, now: Instant, is_asked: impl Fn(usize) -> bool) -> Vec<String> {
-        let passed = now.duration_since(std::mem::replace(&mut self.looked, now)).min(LATE);
+        let passed = self.stopwatch.look_at(now);
         let patience = self.patience.unwrap_or(Duration::MAX);
         let each = self.workers.iter_mut().enumerate();
         each.filter_map(|(number, worker)| worker.look(number, is_asked(number), passed, patience)).collect()
@@ -76,7 +75,7 @@ impl Watchdog {
     }
 
     fn stuck_at(&mut self, now: Instant, has_ended: impl Fn(usize) -> bool) -> Vec<String> {
-        let passed = now.duration_since(std::mem::replace(&mut self.looked, now)).min(LATE);
+        let passed = self.stopwatch.look_at(now);
         let each = self.workers.iter_mut().enumerate();
         let running = each.filter(|(number, _)| !has_ended(*number));
         running.filter_map(|(number, worker)| worker.stuck(number, passed)).collect()
@@ -125,6 +124,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stopwatch::LATE;
 
     const PATIENCE: Duration = Duration::from_secs(3);
     const TICK: Duration = Duration::from_millis(20);
@@ -138,7 +138,7 @@ mod tests {
             last: None,
             stood: Duration::ZERO,
         };
-        Watchdog { patience, workers: vec![worker(), worker()], looked: Instant::now() }
+        Watchdog { patience, workers: vec![worker(), worker()], stopwatch: Stopwatch::start() }
     }
 
     /// Makes this many checks at this interval. Returns all lines.
@@ -148,7 +148,7 @@ mod tests {
         apart: Duration,
         is_asked: fn(usize) -> bool,
     ) -> Vec<String> {
-        let mut now = watchdog.looked;
+        let mut now = watchdog.stopwatch.looked;
         let mut look = || {
             now += apart;
             watchdog.look_at(now, is_asked)
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_worker_that_stands_in_one_place_at_the_end_is_given_up_and_one_that_moves_is_not() {
         let mut watchdog = watchdog(None);
-        let now = watchdog.looked;
+        let now = watchdog.stopwatch.looked;
         let mut stuck = |n: u32| watchdog.stuck_at(now + n * LATE, |worker| worker == 1);
         assert!((1..100).all(|n| stuck(n).is_empty()));
         assert_eq!(stuck(100), ["worker 0 does not end: it is in its first round"]);

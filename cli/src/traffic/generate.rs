@@ -6,6 +6,7 @@ use super::station::{Closed, Station};
 use crate::args::GenArgs;
 use crate::failure::Failure;
 use crate::forward::report::down;
+use crate::stopwatch::Stopwatch;
 use netmem::limits::BATCH_MAX;
 use netmem::pool::Batch;
 use netmem::port::PortState;
@@ -17,7 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time after which packets in flight are given up at the end, if none of them was sent or read in that time.
+/// The time after which packets in flight are given up at the end, if none of them was sent or read in that time. It does
+/// not pass while the machine stands still.
 const DRAIN: Duration = Duration::from_secs(2);
 /// The longest sleep, since anything may happen during it.
 const NAP: Duration = Duration::from_millis(1);
@@ -201,15 +203,15 @@ impl Generator {
     /// Waits for packets in flight to be sent, and for a peer to read them. The time starts again whenever the peer
     /// reads some. Returns the number of packets that the peer has not read.
     fn drain(&mut self) -> usize {
-        let (mut begun, mut least) = (Instant::now(), usize::MAX);
+        let (mut waited, mut least) = (Stopwatch::start(), usize::MAX);
         loop {
             let port = &mut self.station.ports[0];
             port.kick();
             let (posted, unread) = (port.tx_posted(), port.tx_unread());
             if posted + unread < least {
-                (begun, least) = (Instant::now(), posted + unread);
+                (waited, least) = (Stopwatch::start(), posted + unread);
             }
-            if least == 0 || begun.elapsed() >= DRAIN {
+            if least == 0 || waited.look() >= DRAIN {
                 return unread;
             }
             if self.station.free_sent() == 0 {

@@ -42,7 +42,7 @@ pub(super) fn wait_until(happened: impl Fn() -> bool) {
 
 /// Checks that the worker begins fewer than `at_most` rounds without work in a second.
 fn check_rounds(meters: &Meters, at_most: u64, what: &str) {
-    let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
+    let (begun, rounds) = (Instant::now(), meters.idle_rounds.get());
     thread::sleep(Duration::from_secs(1));
     let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
     assert!(rounds < at_most * seconds, "{rounds} rounds in {seconds} s {what}");

@@ -5,6 +5,7 @@
 //! the program get the socket. Steps that another program may refuse come before any frame is posted. A failure at any
 //! step drops the results of the steps before it.
 
+use super::again::{BUSY_TRIES, bind_when_free, while_refused};
 use super::attach::{Attachment, own_addresses};
 use super::error::{Attempt, XdpError, watch};
 use super::held::Held;
@@ -23,19 +24,12 @@ use crate::sys::capability::locked_memory_limit;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::{Netdev, NetdevId};
 use crate::sys::region::Region;
-use crate::sys::xdp::{RingSizes, Rings, Socket, SocketError};
+use crate::sys::xdp::{RingSizes, Rings, Socket, sockets_here};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::Duration;
 
 /// Entries of the largest ring.
 const RING_MAX: u32 = 1 << 16;
-/// Number of tries for a busy queue, and the wait before each: 5 s. The kernel frees a queue under the lock of all network
-/// configuration, which a machine that takes many interfaces away holds for seconds.
-pub(super) const BUSY_TRIES: u32 = 500;
-pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(10);
-
 /// The packet memory that any number of interfaces and queues share. A frame received on one is sent by another without
 /// a copy. The interfaces may be those of several network namespaces, but with [`Punt::Control`] those of one.
 #[derive(Debug)]
@@ -211,6 +205,7 @@ impl XdpPort {
     /// Returns [`XdpError`] with the step and the remedy. Nothing is left behind, and every frame is free again (in
     /// zero-copy mode, unless the kernel refused the last step: see [the module](super)). A queue that another UMEM's
     /// socket has is tried for five seconds before it is an error; one that a port of this UMEM has is an error at once.
+    /// One that no socket has any more, and that the kernel has not freed yet, is tried for a minute.
     /// A pool of another memory than the UMEM is refused, and one whose frames are smaller than its chunks, and a worker
     /// of another memory.
     #[cold]
@@ -293,10 +288,14 @@ impl Bound {
                 while_refused(Errno::NOBUFS, tries, register)?;
             }
             let rings = socket.rings(&config.rings)?;
-            while_refused(Errno::BUSY, busy_tries, || match registration {
+            let bind = || match registration {
                 Registration::Own(zero_copy) => socket.bind(interface, queue, *zero_copy, several),
                 Registration::Shared(first) => socket.bind_shared(interface, queue, first),
-            })?;
+            };
+            let ours = 1 + self.sockets.iter().filter(|one| one.socket.strong_count() > 0).count();
+            // A given socket is of the namespace of whoever gave it.
+            let is_held = || is_given || sockets_here().is_none_or(|sockets| sockets > ours);
+            bind_when_free(busy_tries, is_held, bind)?;
             Ok((socket, rings))
         };
         let (first, others) = Registration::choose(&self.sockets, config.zero_copy, several);
@@ -385,23 +384,6 @@ impl Means {
         };
         mode == Some(XdpMode::Generic)
     }
-}
-
-/// Tries again while the kernel refuses with `errno`, that many times. The kernel frees a queue and memory from a work
-/// queue, a moment after the socket that held them is closed. A program that is restarted must not fail because of its
-/// own predecessor.
-pub(super) fn while_refused(
-    errno: Errno,
-    tries: u32,
-    attempt: impl Fn() -> Result<(), SocketError>,
-) -> Result<(), SocketError> {
-    for _ in 0..tries {
-        match attempt() {
-            Err(error) if error.errno == errno => thread::sleep(BUSY_PAUSE),
-            done => return done,
-        }
-    }
-    attempt()
 }
 
 /// Returns whether the user may lock the whole region, if nothing else of theirs is locked.

@@ -1,7 +1,7 @@
 //! Takes a port down and frees its frames. COLD.
 
 use super::absence::Presence;
-use super::bind::{BUSY_PAUSE, while_refused};
+use super::again::{BUSY_PAUSE, while_refused};
 use super::held::Held;
 use super::{Queues, XdpPort};
 use crate::pool::{Batch, Frame, FrameState};

@@ -13,8 +13,9 @@
 //! that was removed needs another grant when it is back. The server locks the memory, within its limit (`ulimit -l`).
 //! Before Linux 5.19, the maps may be used without privileges only if `kernel.unprivileged_bpf_disabled` is 0.
 
+use super::again::BUSY_TRIES;
 use super::attach::Attachment;
-use super::bind::{BUSY_TRIES, Means, Umem, check_rings, check_usable};
+use super::bind::{Means, Umem, check_rings, check_usable};
 use super::error::{Attempt, XdpError};
 use super::installed::{Installed, Maps};
 use super::take::TakeControl;

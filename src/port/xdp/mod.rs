@@ -79,6 +79,7 @@
 //! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c of Linux 6.17.
 
 mod absence;
+mod again;
 mod attach;
 #[allow(unsafe_code)]
 mod bind;

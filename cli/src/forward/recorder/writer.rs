@@ -7,6 +7,7 @@ use crate::forward::report::dropped;
 use crate::forward::worker_setup::WorkerSetup;
 use crate::log::Level;
 use crate::recorded::{Capture, Recorded};
+use crate::stopwatch::Stopwatch;
 use netmem::forward::{Meters, SteeringControl};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -131,12 +132,12 @@ impl RecordWriter {
 
     /// Waits for the file that is being written. Returns the line about it; None if none is.
     fn wait(&mut self) -> Option<(Level, String)> {
-        let begun = Instant::now();
+        let mut waited = Stopwatch::start();
         while let Some((thread, why)) = &self.writing {
             if thread.is_finished() {
                 return self.written();
             }
-            if begun.elapsed() >= END_TIMEOUT {
+            if waited.look() >= END_TIMEOUT {
                 let error = io::Error::other(format!("not within {END_TIMEOUT:?}: the disk does not answer"));
                 return Some(self.line(why, Err(error)));
             }
