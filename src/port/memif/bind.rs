@@ -9,7 +9,7 @@ use super::server::Server;
 use super::{Conversation, MemifConfig, MemifPort, Role};
 use crate::page::Memory;
 use crate::pool::PoolConfig;
-use crate::steer::{DEFAULT_KEY, Toeplitz};
+use crate::steer::{Toeplitz, random_key};
 use crate::sys::errno::of_io;
 use crate::sys::event::{Watch, sleep_until_readable};
 use crate::sys::fork::Birthplace;
@@ -69,7 +69,7 @@ impl MemifPort {
             looks: 0,
             turn: 0,
             lender: lends.then(|| Lender::new(region, config.frame_size)),
-            toeplitz: Toeplitz::new(&DEFAULT_KEY),
+            toeplitz: Toeplitz::new(&random_key()),
             peer: None,
             down: nobody,
             ringer: Ringer::new().map_err(|errno| MemifError::Bell { errno })?,

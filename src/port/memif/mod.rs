@@ -247,7 +247,7 @@ pub struct MemifPort {
     turn: usize,
     /// Where lent frames lie; None if bytes are copied.
     lender: Option<Lender>,
-    /// Distributes flows over queues.
+    /// Distributes flows over queues, under a key of its own: a sender cannot choose the queue.
     toeplitz: Toeplitz,
     /// The name of the peer's interface, while there is a peer.
     peer: Option<String>,

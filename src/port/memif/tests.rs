@@ -17,6 +17,7 @@ use super::*;
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::{Complete, Fill, Rx, Tx, Wake};
+use crate::steer::{DEFAULT_KEY, Toeplitz};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,9 @@ impl Side {
         let usual = PoolConfig::of_frames(config.frame_size);
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..usual }).unwrap();
         let config = &MemifConfig { lend: shared.then(Lend::in_tests), ..config.clone() };
-        let port = MemifPort::open(path, &memory, config).unwrap();
+        let mut port = MemifPort::open(path, &memory, config).unwrap();
+        // A flow has the same queue in each run.
+        port.toeplitz = Toeplitz::new(&DEFAULT_KEY);
         Side { port, pool, w, _memory: memory }
     }
 
