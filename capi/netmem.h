@@ -1686,6 +1686,16 @@ int netmem_raw_set_offload(netmem_raw *frame, const netmem_offload *offload);
 /* Does for a raw frame what netmem_finish_checksum does for a frame. This changes the word of the frame. */
 int netmem_raw_finish_checksum(netmem_raw *frame);
 
+/* Cuts the packet in a raw frame into its segments, as netmem_cut_segments does, and writes them to raw frames of `pool`.
+ * The frame stays as it is, and stays with the caller.
+ * Returns what netmem_cut_segments returns, or -EBADF if the word of `frame` is 0. */
+NETMEM_NODISCARD
+int netmem_raw_cut_segments(netmem_worker worker,
+                            netmem_pool pool,
+                            netmem_raw frame,
+                            netmem_raw *frames,
+                            uint32_t n);
+
 /* Receives up to `n` raw frames. Works as netmem_port_rx, but gives out no handles. A port may be used by
  * calls with handles and by raw calls.
  * Returns the number received. */

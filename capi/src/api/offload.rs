@@ -122,7 +122,7 @@ pub fn within(offload: Offload, len: usize, call: &str) -> Result<Offload, Failu
 pub fn finish(offload: Option<Offload>, bytes: &mut [u8], call: &str) -> Result<bool, Failure> {
     match offload.unwrap_or_default() {
         Offload { gso: Some(_), .. } => Err(Failure::invalid(format!(
-            "{call}: the packet is to be cut into segments, each of which has a checksum: call netmem_cut_segments"
+            "{call}: the packet is to be cut into segments, each of which has a checksum: call netmem_cut_segments, for a raw frame netmem_raw_cut_segments"
         ))),
         Offload { checksum: Some(checksum), .. } => {
             checksum.finish(bytes).map_err(|error| Failure::invalid(format!("{call}: {error}")))?;

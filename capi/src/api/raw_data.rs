@@ -16,7 +16,7 @@ use std::ptr;
 /// # Safety
 /// The caller vouches for the word, as `raw.rs` says.
 #[inline(always)]
-unsafe fn look(frame: netmem_raw) -> Option<ManuallyDrop<Frame>> {
+pub unsafe fn look(frame: netmem_raw) -> Option<ManuallyDrop<Frame>> {
     // SAFETY: the caller's promise.
     NonZeroU64::new(frame.word).map(|word| ManuallyDrop::new(unsafe { Frame::from_raw(word) }))
 }

@@ -3,9 +3,16 @@
 //! # Unsafe code
 //! As in `raw.rs`: the caller vouches for the word.
 
+use super::burst::words;
 use super::offload::{finish_frame, got, netmem_offload, read, said, set_of_frame};
-use super::raw_data::change;
-use super::types::{given, netmem_raw, place};
+use super::pool::find;
+use super::raw_data::{change, look};
+use super::segments::cut;
+use super::types::{given, netmem_pool, netmem_raw, netmem_worker, place};
+use super::worker::out;
+use crate::misuse::{Kind, RAW, refused};
+use crate::sites::Site;
+use crate::workers::{State, go_in};
 use std::ffi::c_int;
 
 /// Does for a raw frame what netmem_get_offload does for a frame.
@@ -55,4 +62,44 @@ pub unsafe extern "C" fn netmem_raw_finish_checksum(frame: *mut netmem_raw) -> c
     const CALL: &str = "netmem_raw_finish_checksum";
     // SAFETY: the promise of C, and the caller's about the word.
     said(unsafe { change(frame, CALL, |frame| Ok(finish_frame(frame, CALL))) })
+}
+
+/// Cuts the packet in a raw frame into its segments, as netmem_cut_segments does, and writes them to raw frames of `pool`.
+/// The frame stays as it is, and stays with the caller.
+/// Returns what netmem_cut_segments returns, or -EBADF if the word of `frame` is 0.
+///
+/// # Safety
+/// See the module.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_raw_cut_segments(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frame: netmem_raw,
+    frames: *mut netmem_raw,
+    n: u32,
+) -> c_int {
+    const CALL: &str = "netmem_raw_cut_segments";
+    // SAFETY: the promise of C.
+    let places = unsafe { words(frames, n) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, Site::UNKNOWN) };
+    let State { pools, worker, memory_word, .. } = &mut *inside;
+    let (from, places) = match (find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN), places) {
+        (Ok(from), Ok(places)) => (from, places),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    // SAFETY: the caller's promise about the word, which stays the claim.
+    let Some(frame) = (unsafe { look(frame) }) else {
+        return refused(Kind::MadeUp, CALL, RAW, 0, Site::UNKNOWN);
+    };
+    match cut(CALL, &frame, from, worker, places.len()) {
+        Ok(segments) => {
+            let made = segments.len();
+            for (place, segment) in places.iter_mut().zip(segments) {
+                place.word = segment.into_raw().get();
+            }
+            made as c_int
+        }
+        Err(errno) => errno,
+    }
 }

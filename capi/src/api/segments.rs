@@ -43,7 +43,7 @@ pub unsafe extern "C" fn netmem_cut_segments_at(
         (Ok(from), Ok(places)) => (from, places),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let cut = tag.look(frame.word, |frame| cut(frame, from, worker, places.len()));
+    let cut = tag.look(frame.word, |frame| cut(CALL, frame, from, worker, places.len()));
     let segments = match cut {
         Some(Ok(segments)) => segments,
         Some(Err(errno)) => return errno,
@@ -63,9 +63,15 @@ pub unsafe extern "C" fn netmem_cut_segments_at(
 /// Returns the segments of a frame, at most `room`.
 ///
 /// # Errors
-/// The errno for the call. The frames that were allocated are free again.
-fn cut(frame: &Frame, pool: &Pool, worker: &mut Worker, room: usize) -> Result<Vec<Frame>, c_int> {
-    let segments = plan(frame, room).map_err(Failure::record)?;
+/// The errno for the call of this name. The frames that were allocated are free again.
+pub fn cut(
+    call: &str,
+    frame: &Frame,
+    pool: &Pool,
+    worker: &mut Worker,
+    room: usize,
+) -> Result<Vec<Frame>, c_int> {
+    let segments = plan(call, frame, room).map_err(Failure::record)?;
     let mut made: Vec<Frame> = Vec::with_capacity(segments.count());
     let why = loop {
         let at = made.len();
@@ -73,10 +79,10 @@ fn cut(frame: &Frame, pool: &Pool, worker: &mut Worker, room: usize) -> Result<V
             return Ok(made);
         }
         let Some(mut segment) = pool.alloc(worker) else {
-            short_of(pool, CALL);
+            short_of(pool, call);
             break -last_errno();
         };
-        let done = write(&segments, (frame, at), &mut segment);
+        let done = write(call, &segments, (frame, at), &mut segment);
         made.push(segment);
         if let Err(failure) = done {
             break failure.record();
@@ -90,29 +96,34 @@ fn cut(frame: &Frame, pool: &Pool, worker: &mut Worker, room: usize) -> Result<V
 ///
 /// # Errors
 /// It cannot be cut.
-fn plan(frame: &Frame, room: usize) -> Result<Segments, Failure> {
+fn plan(call: &str, frame: &Frame, room: usize) -> Result<Segments, Failure> {
     let offload = frame.offload().unwrap_or_default();
     if offload.gso.is_none() {
         return Err(Failure::invalid(format!(
-            "{CALL}: the packet is one segment: netmem_finish_checksum completes its checksum"
+            "{call}: the packet is one segment: netmem_finish_checksum, for a raw frame netmem_raw_finish_checksum, completes its checksum"
         )));
     }
     let segments = Segments::of(frame.data(), &offload);
-    let segments = segments.map_err(|error| Failure::invalid(format!("{CALL}: {error}")))?;
+    let segments = segments.map_err(|error| Failure::invalid(format!("{call}: {error}")))?;
     if segments.count() > room {
         let count = several(segments.count(), "segment", "segments");
-        let text = format!("{CALL}: the packet has {count}, and the array has room for {room}");
+        let text = format!("{call}: the packet has {count}, and the array has room for {room}");
         return Err(Failure::new(ENOBUFS, text));
     }
     Ok(segments)
 }
 
 /// Writes one segment of a frame to another frame.
-fn write(segments: &Segments, (frame, at): (&Frame, usize), to: &mut Frame) -> Result<(), Failure> {
+fn write(
+    call: &str,
+    segments: &Segments,
+    (frame, at): (&Frame, usize),
+    to: &mut Frame,
+) -> Result<(), Failure> {
     let bytes = segments.bytes(at);
-    let room = to.put(bytes).map_err(|error| Failure::no_room(CALL, error))?;
+    let room = to.put(bytes).map_err(|error| Failure::no_room(call, error))?;
     if !segments.write(frame.data(), at, room) {
-        return Err(Failure::invalid(format!("{CALL}: the packet ends within a segment")));
+        return Err(Failure::invalid(format!("{call}: the packet ends within a segment")));
     }
     // A frame without headroom has no room for the time of the packet.
     let _ = to.set_timestamp(frame.timestamp());

@@ -119,6 +119,25 @@ static netmem_pool pool_of(uint32_t frame_size, uint32_t frames)
     return made;
 }
 
+/* The packet of `whole`, whose handle ends, is cut into the same `n` segments as a raw frame. */
+static void cut_raw(netmem_frame whole, const netmem_frame *same, int n)
+{
+    netmem_raw raw, segments[NETMEM_SEGMENTS_MAX], none = {0};
+    netmem_offload now;
+    CHECK(netmem_raw_from_frames(worker, &whole, &raw, 1) == 1 && netmem_raw_cut_segments(worker, pool, raw, segments, (uint32_t)n) == n);
+    for (int i = 0; i < n; i++) {
+        int len = netmem_len(worker, same[i]);
+        CHECK(netmem_raw_len(segments[i]) == len && memcmp(netmem_raw_data(segments[i]), netmem_data(worker, same[i]), (size_t)len) == 0);
+        CHECK(netmem_raw_get_offload(segments[i], &now) == 0);
+    }
+    CHECK(netmem_raw_free(worker, segments, (uint32_t)n) == 0 && netmem_raw_get_offload(raw, &now) == 1);
+    CHECK(netmem_raw_cut_segments(worker, pool, raw, segments, (uint32_t)n - 1) == -ENOBUFS && text_has("netmem_raw_cut_segments: the packet has 8"));
+    CHECK(netmem_raw_cut_segments(worker, pool, none, segments, 8) == -EBADF && netmem_raw_cut_segments(worker, pool, raw, NULL, 8) == -EFAULT);
+    memset(&now, 0, sizeof now);
+    CHECK(netmem_raw_set_offload(&raw, &now) == 0 && netmem_raw_cut_segments(worker, pool, raw, segments, 8) == -EINVAL);
+    CHECK(text_has("netmem_raw_cut_segments: the packet is one segment") && netmem_raw_free(worker, &raw, 1) == 0);
+}
+
 /* A packet is cut into segments, whose payloads are its payload. */
 static void cut_into_segments(void)
 {
@@ -141,7 +160,8 @@ static void cut_into_segments(void)
             CHECK(is_udp || get16(segment + TRANSPORT + 6) == 1000 + 1400 * i);
         }
         CHECK(netmem_get_offload(worker, whole, &now) == 1 && is_same(&now, &offload) && netmem_len(worker, whole) == (int)headers + 10001);
-        CHECK(netmem_free(worker, frames, (uint32_t)n) == 0 && netmem_free(worker, &whole, 1) == 0);
+        cut_raw(whole, frames, n);
+        CHECK(netmem_free(worker, frames, (uint32_t)n) == 0);
     }
     CHECK(netmem_pool_close(large, 1000) == 0);
 }
