@@ -50,6 +50,13 @@ unsafe fn shared(claim: Claim) -> Option<SharedFrame> {
     NonZeroU64::new(claim.at).map(|word| unsafe { SharedFrame::from_raw(word) })
 }
 
+/// Returns the number of the chunk that the shared frame of a claim begins in.
+pub fn shared_chunk(claim: Claim) -> Option<u32> {
+    // SAFETY: the shared frame is not dropped.
+    let shared = ManuallyDrop::new(unsafe { shared(claim) }?);
+    Some(shared.id().get())
+}
+
 /// Frees the packet or the shared frame of a claim that has left its entry, without a worker.
 ///
 /// # Safety

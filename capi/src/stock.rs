@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::misuse::{Kind, Refused};
 use crate::word;
 use std::cell::Cell;
+use std::collections::TryReserveError;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,16 +39,13 @@ pub struct Stock {
     room: usize,
     /// By number.
     objects: Vec<Object>,
-    /// A hash table with open addressing: the number of the object at an address, [`NOBODY`] in a free place.
+    /// A hash table with open addressing: the number of the object at an address, plus one; 0 in a free place.
     /// The size is a power of two, at least twice the maximum number of objects.
     numbers: Vec<u32>,
     /// The numbers of the free objects. The object given back last is taken first.
     free: Vec<u32>,
     pub counts: Counts,
 }
-
-/// Not the number of an object.
-const NOBODY: u32 = u32::MAX;
 
 /// An object, and its last use.
 #[derive(Clone, Copy, Debug)]
@@ -120,12 +118,11 @@ pub fn with<R>(word: u64, with: impl FnOnce(&mut Stock) -> R) -> Option<R> {
 #[cold]
 pub fn open(name: &str, room: usize) -> Result<u64, Failure> {
     let none = |_| Failure::new(ENOMEM, format!("there is no memory for the tables of {room} objects"));
-    let (mut objects, mut numbers, mut free) = (Vec::new(), Vec::new(), Vec::new());
-    objects.try_reserve_exact(room).map_err(none)?;
-    free.try_reserve_exact(room).map_err(none)?;
+    let (objects, free) = (tried(room).map_err(none)?, tried(room).map_err(none)?);
     let places = (2 * room).next_power_of_two();
-    numbers.try_reserve_exact(places).map_err(none)?;
-    numbers.resize(places, NOBODY);
+    // There is that much memory. Zeros come from the kernel, which allocates a page when it is used.
+    drop(tried::<u32>(places).map_err(none)?);
+    let numbers = vec![0; places];
     for (at, place) in PLACES.iter().enumerate() {
         let mut stock = place.0.lock().unwrap_or_else(PoisonError::into_inner);
         if stock.is_none() {
@@ -135,6 +132,13 @@ pub fn open(name: &str, room: usize) -> Result<u64, Failure> {
         }
     }
     Err(Failure::new(ENFILE, format!("the process has {STOCKS} stocks already: close one")))
+}
+
+/// Returns an empty list with room for that many.
+fn tried<T>(room: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(room)?;
+    Ok(list)
 }
 
 /// Closes a stock. Returns the number of its objects that are out, or None if there is no such stock.
@@ -158,7 +162,7 @@ impl Stock {
         let mut at = self.begin(address);
         loop {
             // There is always a free place, because at least half of all places are free.
-            let number = *self.numbers.get(at)?;
+            let number = self.numbers.get(at)?.checked_sub(1)?;
             if self.objects.get(number as usize)?.address == address {
                 return Some(number);
             }
@@ -183,11 +187,11 @@ impl Stock {
             )));
         }
         let mut at = self.begin(address);
-        while self.numbers[at] != NOBODY {
+        while self.numbers[at] != 0 {
             at = (at + 1) & (self.numbers.len() - 1);
         }
-        self.numbers[at] = self.objects.len() as u32;
         self.objects.push(Object { address, last: OUT });
+        self.numbers[at] = self.objects.len() as u32;
         Ok(())
     }
 
@@ -251,7 +255,7 @@ impl Stock {
     pub fn clear(&mut self) -> usize {
         let out = self.out();
         if !self.objects.is_empty() {
-            self.numbers.fill(NOBODY);
+            self.numbers.fill(0);
             self.objects.clear();
             self.free.clear();
             self.counts.cleared += 1;

@@ -128,7 +128,8 @@ fn group_of(text: &str) -> Result<u32, String> {
         });
         of.next()
     };
-    let group = text.parse().ok().or_else(|| named(groups()));
+    // For the kernel the last number stands for the group that the socket has.
+    let group = text.parse().ok().or_else(|| named(groups())).filter(|&group| group != u32::MAX);
     group.ok_or_else(|| format!("memif: group={text}: no such group in /etc/group: give its name or number"))
 }
 

@@ -81,6 +81,9 @@ impl XdpSpec {
     }
 }
 
+/// Maximum number of queues of a port: the program's map of sockets has room for as many.
+const QUEUES_MAX: u32 = 1024;
+
 /// The keys of an xdp port.
 const KEYS: Keys = Keys {
     kind: "xdp",
@@ -106,8 +109,9 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
         match option {
             ("queues", "all") => spec.queues = QueueCount::All,
             ("queues", number) => {
-                let number = number.parse().ok().filter(|&number| number > 0);
-                spec.queues = QueueCount::Number(number.ok_or("xdp: give queues=all, or queues=N from 1")?);
+                let number = number.parse().ok().filter(|number| (1..=QUEUES_MAX).contains(number));
+                let wrong = || format!("xdp: give queues=all, or queues=N from 1 to {QUEUES_MAX}");
+                spec.queues = QueueCount::Number(number.ok_or_else(wrong)?);
             }
             ("kernel", "none") => spec.punt = Some(Punt::Nothing),
             ("kernel", "control") => spec.punt = Some(Punt::Control),
@@ -196,8 +200,14 @@ mod tests {
         assert_eq!(xdp("eth0:1,queues=5").unwrap().to_string(), "xdp:eth0:1,queues=5");
         let few = xdp("eth0,queues=2").unwrap().count(3).unwrap_err();
         assert!(few.starts_with("--workers 3: each needs a queue, ") && few.contains("ethtool -L"), "{few}");
-        for bad in ["eth0,queues=0", "eth0,queues=", "eth0,queues=some"] {
-            assert!(xdp(bad).unwrap_err().contains("queues=all"), "{bad}");
+        for bad in [
+            "eth0,queues=0",
+            "eth0,queues=",
+            "eth0,queues=some",
+            "eth0,queues=1025",
+            "eth0,queues=4294967295",
+        ] {
+            assert!(xdp(bad).unwrap_err().contains("queues=all, or queues=N from 1 to 1024"), "{bad}");
         }
     }
 

@@ -18,16 +18,28 @@ pub(crate) struct Message<'a> {
     pub(crate) flags: u16,
 }
 
-/// Iterates over the messages of a datagram, in order, up to the first without a header.
-pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
-    std::iter::from_fn(move || {
-        let header = NetlinkBuffer::new_checked(datagram).ok()?;
-        let length = (header.length() as usize).clamp(1, datagram.len());
+/// The messages of a datagram, in order, up to the first that is cut off.
+pub(crate) struct Messages<'a> {
+    /// What has not been read. At the end it is what was cut off, if anything was.
+    pub(crate) rest: &'a [u8],
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    fn next(&mut self) -> Option<Message<'a>> {
+        let header = NetlinkBuffer::new_checked(self.rest).ok()?;
+        let length = (header.length() as usize).clamp(1, self.rest.len());
         let message =
-            Message { bytes: &datagram[..length], kind: header.message_type(), flags: header.flags() };
-        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+            Message { bytes: &self.rest[..length], kind: header.message_type(), flags: header.flags() };
+        self.rest = self.rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(message)
-    })
+    }
+}
+
+/// Iterates over the messages of a datagram.
+pub(crate) fn messages(datagram: &[u8]) -> Messages<'_> {
+    Messages { rest: datagram }
 }
 
 /// Returns true if a datagram may end an answer.

@@ -62,6 +62,18 @@ fn read(datagram: &[u8]) -> (Vec<Event>, usize) {
     (all, unread)
 }
 
+/// Seen: a message that was longer than the buffer it was received into left nothing but its absence.
+#[test]
+fn a_message_that_is_cut_off_counts_as_one_that_could_not_be_read_and_routes_may_have_changed() {
+    let whole = bytes(RouteNetlinkMessage::NewRoute(route(RouteType::Unicast, vec![gateway(1)])), 0);
+    let (one, none) = read(&whole);
+    assert_eq!((one.len(), none), (1, 0));
+    for rest in [1, 15, 16, whole.len() - 1] {
+        let (all, unread) = read(&[&whole, &whole[..rest]].concat());
+        assert_eq!((all, unread), (vec![one[0].clone(), Event::RoutesMayHaveChanged], 1), "{rest} bytes");
+    }
+}
+
 fn targets(message: RouteMessage) -> Vec<Target> {
     let (all, _) = read(&bytes(RouteNetlinkMessage::NewRoute(message), 0));
     let target = |event| if let Event::Route(_, route) = event { route.target } else { panic!("{event:?}") };

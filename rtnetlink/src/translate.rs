@@ -117,8 +117,8 @@ const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
 /// Passes the event of each message in a datagram to `each`, in order. Returns the number of messages that could
 /// not be read. Such a message also counts as [`Event::RoutesMayHaveChanged`] if it may have been about routes.
 pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
-    let mut unread = 0;
-    for Message { bytes, kind, flags } in messages(datagram) {
+    let (mut unread, mut messages) = (0, messages(datagram));
+    for Message { bytes, kind, flags } in messages.by_ref() {
         match message(bytes, kind, flags) {
             Some(Ok(event)) => each(event),
             Some(Err(Unread)) => {
@@ -129,6 +129,11 @@ pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
             }
             None => {}
         }
+    }
+    // A message that is longer than the socket's buffer ends the datagram.
+    if !messages.rest.is_empty() {
+        unread += 1;
+        each(Event::RoutesMayHaveChanged);
     }
     unread
 }

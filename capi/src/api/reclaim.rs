@@ -11,6 +11,7 @@ use crate::workers::State;
 use crate::{packets, table};
 use netmem::Batch;
 use std::ffi::c_int;
+use std::ops::Range;
 
 /// Frees all frames, objects, pages, packets and shared frames that the worker holds, for a program that has
 /// lost their handles. The handles become invalid. Raw frames are not included.
@@ -48,23 +49,24 @@ pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int
         let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
         // The last frames may free the memory. It stays until the end of the call.
         let mut frames = 0;
-        table::reclaim_loose(chunks, |frame| {
+        table::reclaim_loose(chunks.clone(), |frame| {
             drop(frame);
             frames += 1;
         });
-        let others = objects::reclaim_loose(|what, claim| is_of(memory.word, what, claim), free);
+        let others = objects::reclaim_loose(|what, claim| is_of(memory.word, &chunks, what, claim), free);
         drop(region);
         i32::try_from(frames + others).or(Ok::<i32, Failure>(i32::MAX))
     })
 }
 
-/// Whether a detached thing belongs to this memory. A cache and heads cannot be closed while something of them is
-/// detached.
-fn is_of(memory: u64, what: What, claim: Claim) -> bool {
+/// Whether a detached thing belongs to this memory with these chunks. A cache and heads cannot be closed while something
+/// of them is detached. A worker of another memory may have shared a frame, so its chunk decides.
+fn is_of(memory: u64, chunks: &Range<u32>, what: What, claim: Claim) -> bool {
     match what {
         What::Object => CACHES.get(claim.of).is_ok_and(|(_, of)| of == memory),
         What::Packet => HEADS.get(claim.of).is_ok_and(|(_, of)| of == memory),
-        What::Page | What::Shared => claim.of == memory,
+        What::Page => claim.of == memory,
+        What::Shared => packets::shared_chunk(claim).is_some_and(|chunk| chunks.contains(&chunk)),
     }
 }
 

@@ -300,6 +300,52 @@ static void lost_detached(void)
     CHECK(netmem_pool_open(worker, NULL, &pool) == 0);
 }
 
+/* A frame that a worker of another memory shared and detached belongs to its own memory. */
+static void shared_elsewhere(void)
+{
+    netmem_memory home, away;
+    netmem_worker at_home, abroad;
+    netmem_pool frames;
+    netmem_frame frame;
+    netmem_shared lost;
+    netmem_memory_config config;
+    memset(&config, 0, sizeof config);
+    config.bytes = 8 << 20;
+    CHECK(netmem_memory_open(&config, &home) == 0 && netmem_worker_open(home, &at_home) == 0 && netmem_pool_open(at_home, NULL, &frames) == 0);
+    CHECK(netmem_memory_open(&config, &away) == 0 && netmem_worker_open(away, &abroad) == 0);
+    CHECK(netmem_alloc(at_home, frames, &frame, 1) == 1 && netmem_detach(at_home, &frame, 1) == 1 && netmem_attach(abroad, &frame, 1) == 1);
+    CHECK(netmem_share(abroad, &frame, &lost, 1) == 1 && netmem_shared_detach(abroad, &lost, 1) == 1);
+    CHECK(netmem_memory_reclaim_detached(away) == 0 && netmem_pool_close(frames, 0) == -ETIMEDOUT);
+    CHECK(netmem_memory_reclaim_detached(home) == 1 && netmem_pool_close(frames, 1000) == 0);
+    CHECK(netmem_worker_close(abroad) == 0 && netmem_memory_close(away, 1000) == 0);
+    CHECK(netmem_worker_close(at_home) == 0 && netmem_memory_close(home, 1000) == 0);
+}
+
+/* Pages that the process has in memory. */
+static long pages_there(void)
+{
+    long size = 0, there = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    CHECK(statm && fscanf(statm, "%ld %ld", &size, &there) == 2 && fclose(statm) == 0);
+    return there;
+}
+
+/* Seen: a stock had its whole table of addresses in memory before it had an object. */
+static void a_large_stock(void)
+{
+    static char object[96];
+    void *one = object;
+    netmem_stock stock;
+    netmem_stock_config config;
+    memset(&config, 0, sizeof config);
+    config.name = "large";
+    config.objects = 1 << 26;
+    long before = pages_there();
+    CHECK(netmem_stock_open(&config, &stock) == 0 && pages_there() - before < 4096);
+    CHECK(netmem_stock_add(stock, &one, 1) == 0 && netmem_stock_give(stock, &one, 1, NULL) == 0 && netmem_stock_count(stock) == 1);
+    CHECK(netmem_stock_close(stock) == 0);
+}
+
 /* A capture of three packets. */
 static const char *capture;
 
@@ -396,7 +442,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
                {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
-               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached},
+               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}, {"shared elsewhere", shared_elsewhere}, {"large stock", a_large_stock},
                {"no head", no_head_for_received}, {"handles", no_memory_for_handles}, {"stack", small_stack}};
     static const struct test_case FIRST[] = {{"first pool", table_of_a_first_pool}};
     CHECK(argc >= 2 && netmem_last_errno() == 0 && netmem_set_policy(NETMEM_COUNT) == 0);

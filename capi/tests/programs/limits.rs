@@ -98,3 +98,15 @@ fn a_first_pool_without_address_space_names_the_8_gib_that_it_takes() {
 fn a_thread_with_a_stack_of_64_kib_makes_every_call() {
     holds("stack");
 }
+
+/// Seen: the frame was neither found in its own memory, which could never be closed, nor left alone by the other one.
+#[test]
+fn a_frame_that_a_worker_of_another_memory_shared_and_lost_is_reclaimed_for_its_own_memory() {
+    holds("shared elsewhere");
+}
+
+/// Seen: a stock had its whole table in memory before it had an object, and a large one was killed for it.
+#[test]
+fn a_large_stock_takes_memory_as_it_gets_objects() {
+    holds("large stock");
+}

@@ -1,7 +1,7 @@
 //! `netmem grant`.
 
 use clap::Args;
-use netmem_ports::{DeviceSpec, XdpSpec, port_spec};
+use netmem_ports::{DeviceSpec, QueueCount, XdpSpec, port_spec};
 use std::path::PathBuf;
 
 /// Hand a queue of an interface to a server without privileges. The server gets the packets that match RULES, and the kernel all others.
@@ -28,7 +28,7 @@ pub struct GrantArgs {
     pub mode: u32,
 
     /// The group of the socket, by its number
-    #[arg(long, value_name = "GID")]
+    #[arg(long, value_name = "GID", value_parser = clap::value_parser!(u32).range(..i64::from(u32::MAX)))]
     pub group: Option<u32>,
 }
 
@@ -41,7 +41,39 @@ fn octal(text: &str) -> Result<u32, String> {
 fn xdp_that_takes(text: &str) -> Result<XdpSpec, String> {
     let spec = port_spec(text)?;
     match spec.device {
-        DeviceSpec::Xdp(xdp) if spec.wraps.is_empty() && xdp.take.is_some() => Ok(xdp),
-        _ => Err(format!("{text}: give xdp:IFNAME,take=RULES, one queue of which some packets are taken")),
+        DeviceSpec::Xdp(xdp) if spec.wraps.is_empty() && xdp.take.is_some() && is_alone(&xdp) => Ok(xdp),
+        _ => Err(format!(
+            "{text}: give xdp:IFNAME,take=RULES or xdp:IFNAME:QUEUE,take=RULES, one queue of which some packets are taken"
+        )),
+    }
+}
+
+/// Whether the port is one queue, and says nothing else of what stays with the kernel.
+fn is_alone(xdp: &XdpSpec) -> bool {
+    xdp.queues == QueueCount::EachWorker && xdp.punt.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: of a port with `queues=all` one queue was granted, and the log said that the port was.
+    #[test]
+    fn a_port_of_several_queues_or_with_other_packets_for_the_kernel_is_not_granted() {
+        for good in ["xdp:eth0,take=udp:53", "xdp:eth0:3,take=udp:53+tcp:53"] {
+            assert_eq!(xdp_that_takes(good).unwrap().to_string(), good);
+        }
+        for bad in [
+            "xdp:eth0",
+            "packet:eth0",
+            "xdp:eth0,queues=all,take=udp:53",
+            "xdp:eth0,queues=1,take=udp:53",
+            "xdp:eth0,kernel=control,take=udp:53",
+        ] {
+            assert!(
+                xdp_that_takes(bad).unwrap_err().contains("one queue of which some packets are taken"),
+                "{bad}"
+            );
+        }
     }
 }

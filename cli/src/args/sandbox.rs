@@ -36,17 +36,19 @@ fn user(text: &str) -> Result<User, String> {
 }
 
 fn user_in(text: &str, passwd: impl FnOnce() -> String) -> Result<User, String> {
+    // For the kernel the last number stands for the user that the process has, which would stay root.
+    let number = |text: &str| text.parse().ok().filter(|&number| number != u32::MAX);
     let wrong = || format!("{text:?} is not a user: give one of /etc/passwd by name or number, or UID:GID");
     if let Some((user, group)) = text.split_once(':') {
-        let number = |text: &str| text.parse().map_err(|_| wrong());
-        return Ok(User { user: number(user)?, group: number(group)? });
+        let pair = number(user).zip(number(group)).map(|(user, group)| User { user, group });
+        return pair.ok_or_else(wrong);
     }
     let passwd = passwd();
     let mut known = passwd.lines().filter_map(|line| {
         let mut fields = line.split(':');
         let (name, user) = (fields.next()?, fields.nth(1)?);
-        let group = fields.next()?.parse().ok()?;
-        (name == text || user == text).then_some(User { user: user.parse().ok()?, group })
+        let group = number(fields.next()?)?;
+        (name == text || user == text).then_some(User { user: number(user)?, group })
     });
     known.next().ok_or_else(wrong)
 }
@@ -57,12 +59,24 @@ mod tests {
 
     #[test]
     fn a_user_is_one_of_the_list_by_name_or_number_or_two_numbers() {
-        let passwd =
-            || "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65533:nobody:/:/bin/false\n".to_owned();
+        let passwd = || {
+            "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65533:nobody:/:/bin/false\nlast:x:4294967295:0::/:/bin/false\n".to_owned()
+        };
         let nobody = Ok(User { user: 65534, group: 65533 });
         assert_eq!((user_in("nobody", passwd), user_in("65534", passwd)), (nobody.clone(), nobody));
         assert_eq!(user_in("7:8", passwd), Ok(User { user: 7, group: 8 }));
-        for wrong in ["", "some", "7", "7:", ":8", "-1:0", "nobody:nobody"] {
+        for wrong in [
+            "",
+            "some",
+            "7",
+            "7:",
+            ":8",
+            "-1:0",
+            "4294967295:0",
+            "7:4294967295",
+            "4294967295",
+            "nobody:nobody",
+        ] {
             let said = user_in(wrong, passwd).unwrap_err();
             assert!(said.contains("is not a user: give one of /etc/passwd"), "{said}");
         }

@@ -101,7 +101,7 @@ impl Network {
         let mut idle = 0;
         while self.generators().any(|generator| generator.left > 0) && !phases.is_sending_to_stop() {
             let moved = self.send(ended) + self.collect();
-            idle = if moved == 0 { idle + 1 } else { 0 };
+            idle = if moved == 0 { u32::saturating_add(idle, 1) } else { 0 };
             if idle > IDLE_ROUNDS_MAX {
                 thread::yield_now();
             }

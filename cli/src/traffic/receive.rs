@@ -149,7 +149,7 @@ impl Sink {
             if stop.load(Relaxed) || self.arrivals.tally().distinct() >= count {
                 return;
             }
-            idle = if received > 0 { 0 } else { idle + 1 };
+            idle = if received > 0 { 0 } else { u32::saturating_add(idle, 1) };
             if idle > IDLE_ROUNDS_MAX {
                 thread::yield_now();
             }

@@ -227,11 +227,13 @@ impl Follower {
     /// Forgets all links and neighbours except those in the answers.
     fn forget_except(&mut self, links: &[Event], neighbours: &[Event]) {
         let dumped = keys(neighbours);
-        let there = |index: &u32| {
-            links.iter().any(|event| matches!(event, Event::Link { index: its, .. } if its == index))
+        let index = |event: &Event| match event {
+            Event::Link { index, .. } => Some(*index),
+            _ => None,
         };
+        let there: HashSet<u32> = links.iter().filter_map(index).collect();
         let state = self.state();
-        let links: Vec<_> = state.names.keys().copied().filter(|index| !there(index)).collect();
+        let links: Vec<_> = state.names.keys().copied().filter(|index| !there.contains(index)).collect();
         // The kernel has forgotten the lost ones already, and they are asked for again.
         let is_gone = |key: &Key| !dumped.contains(key) && !self.requests.is_lost(key);
         let gone: Vec<_> =

@@ -204,7 +204,7 @@ impl Cable {
         let crosses = !self.is_disturbed && self.laps().iter().all(|laps| *laps > 0);
         let expected = makes && crosses && self.directions.iter().any(|direction| direction.in_flight() > 0);
         self.meter.mark(now, come, expected);
-        self.idle = if worked > 0 { 0 } else { self.idle + 1 };
+        self.idle = if worked > 0 { 0 } else { self.idle.saturating_add(1) };
         if self.idle > IDLE_ROUNDS_MAX {
             thread::yield_now();
         }
