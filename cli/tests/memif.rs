@@ -9,7 +9,9 @@ mod onlooker;
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Received};
-use netmem::{PATIENCE, child_of, dropped, listens, number, output, ports, start, wait_until};
+use netmem::{
+    PATIENCE, child_of, dropped, listens, number, output, ports, start, stderr, stdout, wait_until,
+};
 use onlooker::Onlooker;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -32,8 +34,7 @@ fn forward(words: &str) -> Child {
 fn end(child: Child) -> (Value, String) {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it can be signalled");
     let out = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
+    let (said, complaint) = (stdout(&out), stderr(&out));
     (serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}{complaint}")), complaint)
 }
 

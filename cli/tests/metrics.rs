@@ -4,7 +4,7 @@ mod netmem;
 mod stall;
 mod test_frames;
 
-use netmem::{netmem, start, stderr};
+use netmem::{netmem, start, stderr, wait_while_it_runs};
 use rustix::process::{Pid, Signal, kill_process};
 use stall::Stall;
 use std::collections::HashMap;
@@ -31,8 +31,9 @@ impl Run {
     }
 
     fn of(child: Child, path: PathBuf) -> Run {
-        let run = Run { child: Some(child), path };
-        within_a_minute(|| UnixStream::connect(&run.path).is_ok());
+        let mut run = Run { child: Some(child), path };
+        let child = run.child.as_mut().expect("it runs");
+        wait_while_it_runs(child, "it listens", || UnixStream::connect(&run.path).is_ok());
         run
     }
 

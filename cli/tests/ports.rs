@@ -3,9 +3,11 @@
 mod netmem;
 mod test_frames;
 
-use netmem::{dropped, ended, netmem, number, object, output, ports, start, stderr, stdout};
+use netmem::{dropped, ended, netmem, number, object, output, ports, start, stderr, stdout, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
@@ -136,17 +138,27 @@ fn a_trace_that_has_reached_its_limit_says_so_once_and_the_run_succeeds() {
     let folder = Folder::new("limited");
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
     let said = |limit: usize| {
-        let trace = folder.path("trace.pcap");
-        let out = run_with(
-            "--mode cross-connect --seconds 2",
-            &format!(
-                "trace:file={},format=pcap,limit={limit}/pcap:in={},speed=recorded,loop=0",
-                trace.display(),
-                input.display()
-            ),
-            &format!("pcap:out={}", folder.path("out.pcap").display()),
-        );
-        let lines = stderr(&out).matches("frames (limit), and records no further one").count();
+        let (trace, output) = (folder.path("trace.pcap"), folder.path("out.pcap"));
+        [&trace, &output].into_iter().for_each(|file| drop(fs::remove_file(file)));
+        let mut child = start(&format!(
+            "forward --mode cross-connect --json --port trace:file={},format=pcap,limit={limit}/pcap:in={},speed=recorded,loop=0 \
+             --port pcap:out={}",
+            trace.display(),
+            input.display(),
+            output.display()
+        ));
+        let mut lines =
+            BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+        let is_the_line = |line: &String| line.contains("frames (limit), and records no further one");
+        // With a limit it says so when it looks at its ports, once a second.
+        let first = if limit > 0 { lines.find(is_the_line) } else { None };
+        let come = |file: &Path, n| fs::read(file).is_ok_and(|bytes| packets(&bytes).len() > n);
+        // Without a limit, as many as come until it has looked.
+        let enough = if limit > 0 { limit } else { 1500 };
+        wait_until("too few pass", || come(&output, enough) && (limit > 0 || come(&trace, enough)));
+        kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+        let lines = first.into_iter().chain(lines).filter(is_the_line).count();
+        let out = ended("a run that got SIGINT", child);
         (
             lines,
             out.status.code(),

@@ -6,7 +6,7 @@ mod netmem;
 mod test_frames;
 mod tshark;
 
-use netmem::{Run, child_of, ended, output, start, stderr, stdout, wait_until};
+use netmem::{Run, child_of, ended, output, start, stderr, stdout, wait_until, wait_while_it_runs};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -57,7 +57,7 @@ fn tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped() 
         to.display(),
         control.display()
     ));
-    wait_until("a control socket", || control.exists());
+    wait_while_it_runs(&mut child, "there is a control socket", || control.exists());
     let read = folder.path("read.pcapng");
     // A reader that stands still misses the packets that the run overwrites meanwhile.
     let is_whole = |seen: &Option<BTreeMap<_, _>>| {
@@ -317,8 +317,8 @@ fn a_recording_goes_to_standard_output_if_the_file_is_called_dash() {
 /// A run with a recorder that has a control socket, so everything is set up.
 fn recorded_to(control: &Path, to: &Path) -> Child {
     let at = format!("--record 64 --record-to {} --control {}", to.display(), control.display());
-    let child = start(&format!("forward --seconds 600 {at}"));
-    wait_until("a control socket", || control.exists());
+    let mut child = start(&format!("forward --seconds 600 {at}"));
+    wait_while_it_runs(&mut child, "there is a control socket", || control.exists());
     child
 }
 

@@ -4,7 +4,10 @@ mod netmem;
 mod terminal;
 mod test_frames;
 
-use netmem::{PATIENCE, assert_adds_up, ended, netmem, number, object, start, stderr, stdout, wait_until};
+use netmem::{
+    PATIENCE, assert_adds_up, ended, is_stall, netmem, number, object, start, stderr, stdout,
+    wait_while_it_runs,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -16,13 +19,16 @@ use std::time::{Duration, Instant};
 use terminal::terminal;
 use test_frames::Folder;
 
-/// Sends the signal once the program has its three threads: itself, the forwarder, the network.
-fn signal_in_mid_run(mut child: Child, signal: Signal) -> Output {
+/// Waits until the program has its three threads: itself, the forwarder, the network.
+fn wait_until_it_forwards(child: &mut Child) {
     let threads = format!("/proc/{}/task", child.id());
-    while fs::read_dir(&threads).map_or(0, Iterator::count) < 3 {
-        assert_eq!(child.try_wait().expect("wait"), None, "it ended by itself");
-        thread::sleep(Duration::from_millis(1));
-    }
+    let threads = || fs::read_dir(&threads).map_or(0, Iterator::count);
+    wait_while_it_runs(child, "it has three threads", || threads() >= 3);
+}
+
+/// Sends the signal once the program forwards.
+fn signal_in_mid_run(mut child: Child, signal: Signal) -> Output {
+    wait_until_it_forwards(&mut child);
     kill_process(Pid::from_child(&child), signal).expect("kill(2)");
     child.wait_with_output().expect("wait")
 }
@@ -87,7 +93,8 @@ fn a_client_may_request_a_reload_and_the_recording_as_soon_as_the_socket_exists(
 fn a_signal_that_asks_for_what_a_run_does_not_have_is_a_line_and_not_its_end() {
     for options in ["", "--record 64"] {
         let mut child = start(&format!("forward --seconds 600 {options}"));
-        let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        let said = BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+        let mut said = said.filter(|line| !is_stall(line));
         for (signal, line) in [
             (
                 Signal::HUP,
@@ -98,9 +105,9 @@ fn a_signal_that_asks_for_what_a_run_does_not_have_is_a_line_and_not_its_end() {
                 "netmem: SIGUSR1: there is no file for a recording: start netmem with --record 1024 --record-to FILE",
             ),
         ] {
-            wait_until_handled(&child, signal);
+            wait_until_handled(&mut child, signal);
             kill_process(Pid::from_child(&child), signal).expect("kill(2)");
-            assert_eq!(said.next().and_then(Result::ok).as_deref(), Some(line), "{options}");
+            assert_eq!(said.next().as_deref(), Some(line), "{options}");
         }
         assert_eq!(interrupted(child).status.code(), Some(0), "{options}");
     }
@@ -127,8 +134,8 @@ fn a_run_without_a_configuration_ends_with_its_terminal_and_prints_its_summary()
     let (_reader, name) = terminal();
     let mut command = netmem("forward --seconds 600");
     command.stdin(File::open(name).expect("a terminal")).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("netmem starts");
-    wait_until_handled(&child, Signal::HUP);
+    let mut child = command.spawn().expect("netmem starts");
+    wait_until_handled(&mut child, Signal::HUP);
     kill_process(Pid::from_child(&child), Signal::HUP).expect("kill(2)");
     let out = ended("a run whose terminal is gone", child);
     assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""));
@@ -139,12 +146,9 @@ fn a_run_without_a_configuration_ends_with_its_terminal_and_prints_its_summary()
 #[test]
 fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
     for _ in 0..8 {
-        let child = start("forward --seconds 600");
+        let mut child = start("forward --seconds 600");
         let pid = Pid::from_child(&child);
-        let threads = format!("/proc/{}/task", child.id());
-        while fs::read_dir(&threads).map_or(0, Iterator::count) < 3 {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until_it_forwards(&mut child);
         for _ in 0..2 {
             kill_process(pid, Signal::TERM).expect("kill(2)");
         }
@@ -161,8 +165,8 @@ fn sigterm_ends_a_start_whose_memory_is_large_before_it_is_ready() {
     // A machine that stood still may have prepared all pages before the signal.
     let is_ended_early = (0..20).any(|_| {
         let options = format!("--frames 262144 --seconds 600 --control {}", control.display());
-        let child = start(&format!("forward {options}"));
-        wait_until_handled(&child, Signal::TERM);
+        let mut child = start(&format!("forward {options}"));
+        wait_until_handled(&mut child, Signal::TERM);
         kill_process(Pid::from_child(&child), Signal::TERM).expect("kill(2)");
         let out = ended("a start that got SIGTERM", child);
         assert!(!control.exists(), "the socket is left behind");
@@ -174,19 +178,19 @@ fn sigterm_ends_a_start_whose_memory_is_large_before_it_is_ready() {
 }
 
 /// Waits until the program has a handler for the signal.
-fn wait_until_handled(child: &Child, signal: Signal) {
+fn wait_until_handled(child: &mut Child, signal: Signal) {
     let status = format!("/proc/{}/status", child.id());
     let handled = || {
         let status = fs::read_to_string(&status).unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
         Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (signal.as_raw() - 1) & 1 == 1)
     };
-    wait_until("it handles no signal", || handled() == Some(true));
+    wait_while_it_runs(child, "it handles the signal", || handled() == Some(true));
 }
 
 /// Sends SIGINT once the program has a handler for it. Returns its exit status.
-fn interrupted(child: Child) -> Output {
-    wait_until_handled(&child, Signal::INT);
+fn interrupted(mut child: Child) -> Output {
+    wait_until_handled(&mut child, Signal::INT);
     kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
     ended("a run that got one SIGINT", child)
 }

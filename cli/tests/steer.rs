@@ -4,12 +4,12 @@
 mod netmem;
 
 use netmem::{
-    assert_adds_up, netmem, number, object, output, start, stderr, stdout, wait_until, without_settings,
+    assert_adds_up, netmem, number, object, output, start, stderr, stdout, wait_until, wait_while_it_runs,
+    without_settings,
 };
 use serde_json::Value;
+use std::env;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
-use std::{env, thread};
 
 /// What lies between the workers is empty at the end, and their counters agree.
 fn assert_shared(run: &Value) {
@@ -161,12 +161,8 @@ fn without_a_flow_limit_only_a_full_inbox_drops() {
 fn the_policy_changes_under_traffic_and_no_flow_is_reordered() {
     let path = env::temp_dir().join(format!("netmem-steer-{}", std::process::id()));
     let words = "forward --seconds 600 --workers 3 --steer hash --flows 20 --json --control";
-    let child = start(&format!("{words} {}", path.display()));
-    let since = Instant::now();
-    while UnixStream::connect(&path).is_err() {
-        assert!(since.elapsed() < Duration::from_secs(60), "no socket");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let mut child = start(&format!("{words} {}", path.display()));
+    wait_while_it_runs(&mut child, "it listens", || UnixStream::connect(&path).is_ok());
     let ask = |words: &str| output(&format!("{words} --control {}", path.display()));
     let policies = ["map=rx0:1,rx1:2,rx2:0", "flow", "none", "hash=2", "hash", "flow=1,2"];
     for i in 0..60 {

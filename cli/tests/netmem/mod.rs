@@ -8,13 +8,18 @@ mod child;
 #[path = "../../../tests/testbed/listens.rs"]
 mod listens;
 mod run;
+mod running;
 mod stalls;
 
 #[allow(unused_imports)]
 pub use listens::listens;
 #[allow(unused_imports)]
 pub use run::{Run, without_settings};
+#[allow(unused_imports)]
+pub use running::wait_while_it_runs;
 use serde_json::Value;
+#[allow(unused_imports)]
+pub use stalls::is_stall;
 use stalls::without_stalls;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};

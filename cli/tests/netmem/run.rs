@@ -1,12 +1,11 @@
 //! A run that is looked at while it forwards.
 
-use super::{assert_adds_up, object, output, start, stderr, stdout};
+use super::{assert_adds_up, object, output, start, stderr, stdout, wait_while_it_runs};
 use serde_json::Value;
+use std::env;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Output};
-use std::time::{Duration, Instant};
-use std::{env, thread};
 
 /// A run that forwards and has its own control socket.
 pub struct Run {
@@ -22,14 +21,10 @@ impl Run {
     /// As `start`, with further options.
     pub fn start_with(name: &str, options: &str) -> Run {
         let path = env::temp_dir().join(format!("netmem-control-{}-{name}", std::process::id()));
-        let child = start(&format!("forward --seconds 600 --json {options} --control {}", path.display()));
-        let run = Run { child: Some(child), path };
-        let since = Instant::now();
-        while UnixStream::connect(&run.path).is_err() {
-            assert!(since.elapsed() < Duration::from_secs(60), "no socket");
-            thread::sleep(Duration::from_millis(20));
-        }
-        run
+        let mut child =
+            start(&format!("forward --seconds 600 --json {options} --control {}", path.display()));
+        wait_while_it_runs(&mut child, "it listens", || UnixStream::connect(&path).is_ok());
+        Run { child: Some(child), path }
     }
 
     /// A command that looks at this run.

@@ -1,6 +1,7 @@
 //! Tests that the kernel neither answers nor forwards the packets that a router's packet ports take, as long as the
 //! router runs.
 
+use crate::forwarder::said;
 use crate::links::Pair;
 use crate::testbed::{Testbed, Wiring, wait_until};
 use crate::traffic::ping_once;
@@ -154,7 +155,7 @@ fn a_run_that_cannot_drop_the_copies_says_why_and_what_to_do() {
     command.args(["--bounding-set", "-bpf,-sys_admin", env!("CARGO_BIN_EXE_netmem"), "forward", "--json"]);
     command.args(PORTS.map(|port| format!("--port={port}"))).args(["--routes=kernel", "--seconds=0.2"]);
     let out = command.output().expect("netmem");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let said = said(&out);
     assert!(out.status.success() && said.lines().count() == 2, "{said}");
     for (line, port) in said.lines().zip(["one", "two"]) {
         let wanted = format!(

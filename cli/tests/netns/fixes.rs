@@ -1,7 +1,7 @@
 //! Tests that `netmem forward --fix` changes the host for its run, and that a run reports at its start what else the
 //! kernel does with its packets.
 
-use crate::forwarder::netmem;
+use crate::forwarder::{netmem, said};
 use crate::links::Pair;
 use crate::sandbox::broker_of;
 use crate::stall::Stall;
@@ -70,10 +70,6 @@ fn wait_for_the_path(bed: &Testbed) {
 fn undo(bed: &Testbed, journal: &Path) -> Output {
     let mut command = netmem(bed);
     command.args(["doctor", "--undo", "--journal"]).arg(journal).output().expect("netmem")
-}
-
-fn said(out: &Output) -> String {
-    String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
 /// How the line about a broker begins that ended before the run began.

@@ -1,9 +1,15 @@
 //! The program under test, running between the hosts.
 
+use crate::running::wait_while_it_runs;
+use crate::stalls::{is_stall, without_stalls};
 use crate::summary::Summary;
-use crate::testbed::{Testbed, Wiring, host_mac, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, host_mac, scratch};
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 /// The program `netmem`, inside the machine between the hosts.
@@ -13,16 +19,13 @@ pub fn netmem(bed: &Testbed) -> Command {
 
 /// A `netmem forward` on both interfaces. It is killed when dropped.
 pub struct Forwarder {
-    /// Sockets that it has when it is up: one for each queue of each interface.
-    sockets: usize,
-    /// Counts those that it has.
-    count: fn(&Testbed) -> usize,
     /// None after its end has been waited for.
     child: Option<Child>,
 }
 
 impl Forwarder {
-    /// Starts it as the testbed's wiring asks, with further options, and waits until it has both interfaces.
+    /// Starts it as the testbed's wiring asks, with further options, and waits until it takes packets of both
+    /// interfaces.
     ///
     /// # Panics
     /// When it ends instead.
@@ -58,7 +61,8 @@ impl Forwarder {
         )
     }
 
-    /// Starts it by this command, with this number of queues of each interface, and waits until it has both interfaces.
+    /// Starts it by this command, with this number of queues of each interface, and waits until it takes packets of
+    /// both.
     pub fn spawn(bed: &Testbed, command: &mut Command, queues: usize) -> Forwarder {
         Forwarder::spawn_counted(bed, command, queues, xdp_sockets)
     }
@@ -69,10 +73,11 @@ impl Forwarder {
         queues: usize,
         count: fn(&Testbed) -> usize,
     ) -> Forwarder {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
-        let mut forwarder = Forwarder { sockets: 2 * queues, count, child: Some(child) };
-        wait_until("netmem has both interfaces", || forwarder.is_up(bed));
-        forwarder
+        let readiness = Readiness::of(command);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
+        wait_while_it_runs(&mut child, "netmem has both interfaces", || count(bed) == 2 * queues);
+        wait_while_it_runs(&mut child, "netmem takes packets", || readiness.is_said());
+        Forwarder { child: Some(child) }
     }
 
     /// The number of its process.
@@ -80,13 +85,12 @@ impl Forwarder {
         self.child.as_ref().expect("it was not waited for").id()
     }
 
-    fn is_up(&mut self, bed: &Testbed) -> bool {
+    /// Its lines as they come, without those about a worker that was given no core for a while. [`Forwarder::end`] does
+    /// not return them then.
+    pub fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
         let child = self.child.as_mut().expect("it was not waited for");
-        if child.try_wait().expect("wait").is_some() {
-            let out = self.finish();
-            panic!("netmem ended: {} {}", out.status, String::from_utf8_lossy(&out.stderr));
-        }
-        (self.count)(bed) == self.sockets
+        let lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        lines.map_while(Result::ok).filter(|line| !is_stall(line))
     }
 
     /// Ends it by a signal and waits for it.
@@ -110,6 +114,38 @@ impl Forwarder {
     }
 }
 
+/// The word of a run that each of its workers has polled its ports, as a service manager gets it. The programs and the
+/// sockets are there a moment before, when no packet crosses yet.
+struct Readiness {
+    path: PathBuf,
+    socket: UnixDatagram,
+}
+
+impl Readiness {
+    /// That of the run which this command will start, as whatever user.
+    fn of(command: &mut Command) -> Readiness {
+        let path = scratch("ready");
+        // A killed process that had this number has left one.
+        fs::remove_file(&path).ok();
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        socket.set_nonblocking(true).expect("a mode");
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("chmod");
+        command.env("NOTIFY_SOCKET", &path);
+        Readiness { path, socket }
+    }
+
+    fn is_said(&self) -> bool {
+        let mut said = [0; 64];
+        self.socket.recv(&mut said).is_ok_and(|n| said[..n] == *b"READY=1")
+    }
+}
+
+impl Drop for Readiness {
+    fn drop(&mut self) {
+        fs::remove_file(&self.path).ok();
+    }
+}
+
 /// The AF_XDP sockets between the hosts, as soon as both interfaces have their program.
 fn xdp_sockets(bed: &Testbed) -> usize {
     if bed.has_programs() { bed.sockets() } else { 0 }
@@ -117,8 +153,14 @@ fn xdp_sockets(bed: &Testbed) -> usize {
 
 /// The packet sockets between the hosts.
 fn packet_sockets(bed: &Testbed) -> usize {
-    let list = bed.dut.inside(|| fs::read_to_string("/proc/thread-self/net/packet")).expect("packet sockets");
-    list.lines().count() - 1
+    bound_packet_sockets(&bed.dut)
+}
+
+/// The packet sockets of a namespace that get packets. They are listed a moment before they are bound.
+pub fn bound_packet_sockets(place: &Namespace) -> usize {
+    let list = place.inside(|| fs::read_to_string("/proc/thread-self/net/packet")).expect("packet sockets");
+    // Below a line of titles: address, references, type, protocol, interface, whether it is bound.
+    list.lines().skip(1).filter(|socket| socket.split_whitespace().nth(5) == Some("1")).count()
 }
 
 impl Drop for Forwarder {
@@ -129,12 +171,18 @@ impl Drop for Forwarder {
     }
 }
 
+/// What a run said on standard error, without the lines about a worker that was given no core for a while and then went
+/// on.
+pub fn said(out: &Output) -> String {
+    without_stalls(&String::from_utf8_lossy(&out.stderr))
+}
+
 /// The summary that a run printed which went well.
 ///
 /// # Panics
 /// When it did not.
 pub fn summary_of(out: &Output) -> Summary {
-    let said = String::from_utf8_lossy(&out.stderr);
+    let said = said(out);
     assert!(out.status.success(), "netmem: {}\n{said}", out.status);
     let complaints = said.lines().filter(|line| !line.starts_with("netmem: set "));
     assert_eq!(complaints.collect::<Vec<_>>(), [""; 0], "netmem complained");

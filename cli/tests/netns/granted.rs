@@ -1,16 +1,22 @@
-//! Tests of `netmem grant`: a server that runs as the user nobody, without a capability, has a part of an interface.
+//! Tests of `netmem grant`: a server that runs as a user without any privilege has a part of an interface.
 
-use crate::testbed::{Namespace, Testbed, Wiring, example, listens, scratch, wait_until};
+use crate::running::wait_while_it_runs;
+use crate::testbed::{Namespace, Testbed, Wiring, example, listens, scratch};
 use std::io::Read;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, fs, process};
 
 const SERVER: &str = "10.77.0.254";
-const NOBODY: &str = "65534";
+
+/// The number of a user, and of a group, that processes of other tests do not have: the memory that a user may lock is
+/// that of all processes of that user.
+fn nobody() -> String {
+    (1_000_000 + process::id()).to_string()
+}
 
 /// A process. It is killed when dropped.
 struct Process(Child);
@@ -72,21 +78,22 @@ impl Drop for Files {
     }
 }
 
-/// Starts the echo server as the user nobody, which may lock as much memory as any user.
+/// Starts the echo server as the user without privileges, who may lock as much memory as any user.
 fn serve(bed: &Testbed, files: &Files) -> Process {
-    let (program, socket) = (files.program.display(), files.socket.display());
-    let nobody =
-        format!("--reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all");
-    Process::start(&bed.dut, "setpriv", &format!("{nobody} {program} {socket} 7"))
+    let (program, socket, nobody) = (files.program.display(), files.socket.display(), nobody());
+    let without = "--clear-groups --inh-caps=-all --bounding-set=-all";
+    let words = format!("--reuid={nobody} --regid={nobody} {without} {program} {socket} 7");
+    Process::start(&bed.dut, "setpriv", &words)
 }
 
 fn grant(bed: &Testbed, files: &Files) -> Process {
     let words = format!(
-        "grant --port xdp:one,take=udp:7 --to {} --mode 660 --group {NOBODY}",
-        files.socket.display()
+        "grant --port xdp:one,take=udp:7 --to {} --mode 660 --group {}",
+        files.socket.display(),
+        nobody()
     );
-    let process = Process::start(&bed.dut, env!("CARGO_BIN_EXE_netmem"), &words);
-    wait_until("it listens", || bed.dut.inside(|| listens(&files.socket)));
+    let mut process = Process::start(&bed.dut, env!("CARGO_BIN_EXE_netmem"), &words);
+    wait_while_it_runs(&mut process.0, "it listens", || bed.dut.inside(|| listens(&files.socket)));
     process
 }
 
@@ -94,10 +101,7 @@ fn grant(bed: &Testbed, files: &Files) -> Process {
 fn ask(bed: &Testbed, server: &mut Process, question: &[u8]) {
     let socket = bed.h1.inside(|| UdpSocket::bind(("0.0.0.0", 0)).expect("a socket"));
     socket.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
-    wait_until("the echo answers", || {
-        if server.0.try_wait().expect("wait").is_some() {
-            panic!("the server ended: {}", server.said());
-        }
+    wait_while_it_runs(&mut server.0, "the echo answers", || {
         socket.send_to(question, (SERVER, 7)).expect("sent");
         let mut answer = [0; 64];
         socket.recv(&mut answer).is_ok_and(|len| answer[..len] == *question)
@@ -117,7 +121,7 @@ fn lay() -> Option<Testbed> {
 }
 
 #[test]
-fn a_server_of_the_user_nobody_answers_its_port_without_capabilities_and_leaves_nothing_when_it_is_killed() {
+fn a_server_of_a_user_without_privileges_answers_its_port_and_leaves_nothing_when_it_is_killed() {
     let _alone = alone();
     let Some(bed) = lay() else { return };
     let files = Files::new("granted");
@@ -126,7 +130,7 @@ fn a_server_of_the_user_nobody_answers_its_port_without_capabilities_and_leaves_
     for round in 0..2 {
         let mut server = serve(&bed, &files);
         ask(&bed, &mut server, format!("round {round}").as_bytes());
-        assert_eq!(server.status("Uid").split_whitespace().collect::<Vec<_>>(), [NOBODY; 4]);
+        assert_eq!(server.status("Uid").split_whitespace().collect::<Vec<_>>(), [&nobody(); 4]);
         for set in ["CapEff", "CapPrm", "CapInh", "CapBnd"] {
             assert_eq!(server.status(set), "0000000000000000", "{set}");
         }
@@ -138,7 +142,7 @@ fn a_server_of_the_user_nobody_answers_its_port_without_capabilities_and_leaves_
     let mut server = serve(&bed, &files);
     ask(&bed, &mut server, b"with it");
     let said = granter.kill();
-    assert!(said.contains(&format!("user {NOBODY} has xdp:one")), "{said}");
+    assert!(said.contains(&format!("user {} has xdp:one", nobody())), "{said}");
     ask(&bed, &mut server, b"without it");
     assert!(bed.program("one").is_some() && bed.sockets() == 1);
     server.kill();

@@ -1,6 +1,6 @@
 //! Interfaces are set down, and taken away and made again, while two hosts flood the path between them.
 
-use crate::forwarder::{Forwarder, netmem};
+use crate::forwarder::{Forwarder, netmem, said};
 use crate::packets::Flood;
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, scratch, wait_until};
@@ -47,7 +47,7 @@ fn the_path_is_back(options: &[&str], harm: fn(&Testbed, u8)) {
         assert_ping_both_ways(&bed);
     }
     let out = forwarder.end(Signal::INT);
-    let said = String::from_utf8_lossy(&out.stderr);
+    let said = said(&out);
     assert!(out.status.success(), "{said}");
     assert!(said.lines().all(|line| line.contains("netmem: port xdp:")), "{said}");
     Summary::parse(&out.stdout).assert_adds_up();

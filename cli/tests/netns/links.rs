@@ -1,5 +1,6 @@
 //! Frames of all kinds go in by each kind of port that has an interface, and come out byte for byte.
 
+use crate::running::wait_while_it_runs;
 use crate::stalls::without_stalls;
 use crate::summary::Summary;
 use crate::test_frames::{Folder, every_type, giants, packets, pcap, pcap_at_intervals, sendable};
@@ -45,9 +46,14 @@ impl Pair {
     /// As [`Pair::receiver`], with further options.
     fn receiver_with(place: &Namespace, port: &str, file: &Path, options: &[&str]) -> Pair {
         fs::remove_file(file).ok();
-        let pair = Pair::start_with(place, [port, &format!("pcap:out={}", file.display())], options);
-        wait_until("the receiver polls", || fs::metadata(file).is_ok_and(|file| file.len() >= 24));
+        let mut pair = Pair::start_with(place, [port, &format!("pcap:out={}", file.display())], options);
+        pair.wait_until("the receiver polls", || fs::metadata(file).is_ok_and(|file| file.len() >= 24));
         pair
+    }
+
+    /// Waits until `what` has happened, which it does while this runs.
+    pub fn wait_until(&mut self, what: &str, happened: impl FnMut() -> bool) {
+        wait_while_it_runs(self.0.as_mut().expect("it was not waited for"), what, happened);
     }
 
     /// Ends it as Ctrl-C does.
@@ -90,6 +96,13 @@ impl Drop for Pair {
     }
 }
 
+/// Waits until the kernel has noticed that an interface got its other end. Until then it drops what the interface is to
+/// send. A TAP interface that a process makes has one from its beginning, and is in another state.
+pub fn wait_for_the_carrier(place: &Namespace, interface: &str) {
+    let words = format!("link show dev {interface}");
+    wait_until("the interface has its carrier", || place.ip(&words).contains("state UP"));
+}
+
 /// Sends frames of every kind by the port `from` and asserts that they all come by the port `to` as they were.
 fn cross(folder: &Folder, from: (&Namespace, &str), to: (&Namespace, &str)) {
     cross_all(folder, from, to, &sendable(MOST), &[]);
@@ -104,10 +117,13 @@ fn cross_all(
     options: &[&str],
 ) {
     let (input, output): (PathBuf, PathBuf) = (folder.write("in", &pcap(frames)), folder.path("out"));
-    let receiving = Pair::receiver_with(receiver, to, &output, options);
+    let mut receiving = Pair::receiver_with(receiver, to, &output, options);
+    if let Some(interface) = to.strip_prefix("tap:") {
+        wait_for_the_carrier(receiver, interface);
+    }
     let sending = Pair::start_with(sender, [&format!("pcap:in={}", input.display()), from], options);
     let come = || packets(&fs::read(&output).expect("the output"));
-    wait_until("all frames have come", || come().len() >= frames.len());
+    receiving.wait_until("all frames have come", || come().len() >= frames.len());
     sending.end_well();
     receiving.end_well();
     let come = come();
@@ -124,9 +140,7 @@ fn cross_every_type(folder: &Folder, (sender, from): (&Namespace, &str), (receiv
     let ring = format!("--ring={RING}");
     let types = every_type();
     let output = folder.path("come");
-    fs::remove_file(&output).ok();
-    let receiving = Pair::start_with(receiver, [to, &format!("pcap:out={}", output.display())], &[&ring]);
-    wait_until("the receiver polls", || fs::metadata(&output).is_ok_and(|file| file.len() >= 24));
+    let receiving = Pair::receiver_with(receiver, to, &output, &[&ring]);
     let mut come = HashSet::new();
     for lot in types.chunks(RING / 2) {
         let input = folder.write("types", &pcap_at_intervals(lot, 25));
@@ -210,9 +224,9 @@ fn jumbo_frames_go_by_xdp_ports_byte_for_byte_in_both_modes() {
             cross((&bed.h1, "packet:eth0"), (&bed.dut, "xdp:one"));
             cross((&bed.dut, "xdp:one"), (&bed.h1, "packet:eth0"));
         }
-        let pair =
-            Pair::start_with(&bed.dut, ["xdp:one", "pcap:out=/dev/null"], &["--frame-size=16384", mode]);
-        wait_until("it is in that mode", || bed.program("one").as_deref() == Some(shown));
+        let options = ["--frame-size=16384", mode];
+        let mut pair = Pair::start_with(&bed.dut, ["xdp:one", "pcap:out=/dev/null"], &options);
+        pair.wait_until("it is in that mode", || bed.program("one").as_deref() == Some(shown));
         pair.end_well();
     }
     bed.assert_nothing_left();
@@ -240,13 +254,13 @@ fn ping_by(bed: &Testbed, ports: [&str; 2], mode: &str) {
     let mode = format!("--xdp-mode={mode}");
     let routes = ["--route=10.77.1.0/24,0,02:00:00:00:01:01", "--route=10.77.2.0/24,1,02:00:00:00:02:01"];
     let options = [&routes[..], &["--frame-size=16384", &mode]].concat();
-    let router = Pair::start_as(&bed.dut, ports, &options);
+    let mut router = Pair::start_as(&bed.dut, ports, &options);
     let ping = |size: &str| {
         let words = ["-c", "1", "-W", "1", "-M", "do", "-s", size, "10.77.2.1"];
         bed.h1.command("ping").args(words).output().expect("ping").status.success()
     };
     // 9,000 bytes with 28 of headers.
-    wait_until("a packet as long as the MTU comes back", || ping("8972"));
+    router.wait_until("a packet as long as the MTU comes back", || ping("8972"));
     assert!(!ping("8973"), "longer than the MTU");
     router.end_well();
 }
@@ -266,8 +280,8 @@ fn frames_of_every_kind_go_by_a_tap_port_byte_for_byte_both_ways_and_the_interfa
     cross_every_type(&folder, (&bed.h1, "packet:t0"), (&bed.h1, "tap:t0"));
     assert!(there(), "one that was there stays");
     bed.h1.ip("link del t0");
-    let made = Pair::start(&bed.h1, "tap:t0", "pcap:out=/dev/null");
-    wait_until("the interface is made and up", || there() && bed.h1.ip("link show t0").contains("UP"));
+    let mut made = Pair::start(&bed.h1, "tap:t0", "pcap:out=/dev/null");
+    made.wait_until("the interface is made and up", || there() && bed.h1.ip("link show t0").contains("UP"));
     made.end_well();
     assert!(!there(), "one that was made for the port goes with it");
 }
@@ -317,8 +331,8 @@ fn a_router_has_an_address_of_its_own_at_the_far_end_of_a_tap_interface() {
             .args(["--route", "10.78.2.0/24,1,02:00:00:00:00:02"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let pair = Pair(Some(command.spawn().expect("netmem starts")));
-        wait_until("the port polls", || fs::metadata(&output).is_ok_and(|file| file.len() >= 24));
+        let mut pair = Pair(Some(command.spawn().expect("netmem starts")));
+        pair.wait_until("the port polls", || fs::metadata(&output).is_ok_and(|file| file.len() >= 24));
         bed.h1.ip("addr add 10.78.1.1/24 dev t0");
         bed.h1.ip(&format!("neigh add 10.78.1.254 lladdr {router} dev t0"));
         bed.h1.ip("route add 10.78.2.0/24 via 10.78.1.254");

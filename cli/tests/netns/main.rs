@@ -29,6 +29,8 @@ mod qualify;
 mod reasons;
 mod refusals;
 mod renamed;
+#[path = "../netmem/running.rs"]
+mod running;
 mod sandbox;
 mod soak;
 #[path = "../netmem/stalls.rs"]

@@ -1,6 +1,7 @@
 //! Tests with hosts in their default settings: they leave checksums and segmentation to a card, which a veth does not
 //! have.
 
+use crate::forwarder::said;
 use crate::links::Pair;
 use crate::summary::Summary;
 use crate::test_frames::{Folder, packets, pcap_at_intervals};
@@ -187,7 +188,7 @@ fn forwarding_by_the_kernel_beside_a_packet_port_is_reported_at_start_with_the_r
     bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/conf/two/forwarding", "1")).expect("forwarding");
     let forwarder = start(&bed, ["packet:one", "packet:two"], &["--kernel-copies=keep"]);
     let out = forwarder.end();
-    let said = String::from_utf8_lossy(&out.stderr);
+    let said = said(&out);
     let wanted = "netmem: packet:two: the kernel also forwards the packets of two (ipv4), so packets arrive twice: \
                   sysctl -w net.ipv4.conf.two.forwarding=0 (--fix FILE does it for one run), or use xdp:two\n";
     assert!(out.status.success() && said == wanted, "{said}");

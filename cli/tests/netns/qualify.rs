@@ -1,6 +1,6 @@
 //! `netmem doctor --qualify` over two interfaces that are joined: what holds, what does not, and that all is as it was.
 
-use crate::forwarder::netmem;
+use crate::forwarder::{bound_packet_sockets, netmem};
 use crate::links::Pair;
 use crate::test_frames::Folder;
 use crate::testbed::{Testbed, Wiring, wait_until};
@@ -96,7 +96,8 @@ fn packets_that_a_cable_corrupts_are_a_failure_with_its_mode_and_exit_code_1() {
         line.contains("no packet sent by x0 arrived at y0") && line.contains("put a cable between them"),
         "{line}"
     );
-    let cable = Pair::start_with(&bed.dut, ["packet:x1", "fault:seed=1,corrupt=1/20/packet:y1"], &[]);
+    let mut cable = Pair::start_with(&bed.dut, ["packet:x1", "fault:seed=1,corrupt=1/20/packet:y1"], &[]);
+    cable.wait_until("the cable takes packets", || bound_packet_sockets(&bed.dut) == 2);
     let out = qualify(&bed, &folder, "x0 y0 --seconds 6").output().expect("netmem");
     drop(cable);
     let report = fs::read_to_string(folder.path("report.md")).expect("a report");
@@ -155,8 +156,8 @@ fn interfaces_that_are_missing_the_same_or_in_use_are_refused_in_one_line() {
     bed.dut.ip("link set z1 master br0");
     bed.dut.ip("link add w0 type veth peer name w1");
     ["w0", "w1"].iter().for_each(|end| drop(bed.dut.ip(&format!("link set {end} up"))));
-    let forwarder = Pair::start_with(&bed.dut, ["xdp:w0", "packet:w1"], &[]);
-    wait_until("the program is attached", || bed.dut.ip("link show dev w0").contains(" xdp"));
+    let mut forwarder = Pair::start_with(&bed.dut, ["xdp:w0", "packet:w1"], &[]);
+    forwarder.wait_until("the program is attached", || bed.dut.ip("link show dev w0").contains(" xdp"));
     for (words, line) in [
         ("x0 nosuch", "there is no interface nosuch"),
         ("x0 x0", "give two interfaces"),

@@ -3,9 +3,10 @@
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
+use crate::running::wait_while_it_runs;
 use crate::test_frames::dropped::{ROUTER, ipv4, packets_by_drop_reason, to};
 use crate::test_frames::{Folder, pcap_at_intervals};
-use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::testbed::{Testbed, Wiring};
 use crate::tshark::tshark;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -92,6 +93,11 @@ fn packets() -> Vec<Vec<u8>> {
 struct Ended(Child);
 
 impl Ended {
+    /// Waits until `what` has happened, which it does while this runs.
+    fn wait_until(&mut self, what: &str, happened: impl FnMut() -> bool) {
+        wait_while_it_runs(&mut self.0, what, happened);
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).expect("kill(2)");
     }
@@ -106,7 +112,7 @@ impl Drop for Ended {
 /// Starts the program, with these words behind its name (split at spaces), in the machine between the hosts.
 fn start(bed: &Testbed, words: &str) -> Ended {
     let mut command = netmem(bed);
-    command.args(words.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(words.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
     Ended(command.spawn().expect("netmem starts"))
 }
 
@@ -144,7 +150,7 @@ fn one_run_drops_packets_for_29_reasons_and_tshark_reads_each() {
     let [socket, peer] = ["control", "memif"].map(|name| folder.path(name).display().to_string());
     let routes = "--routes=kernel --route=10.85.0.0/16,2,02:00:00:00:00:02 --route=10.86.0.0/16,3,02:00:00:00:00:02 \
                   --route=2001:db8::/32,2,02:00:00:00:00:02";
-    let _run = start(
+    let mut run = start(
         &bed,
         &format!(
             "forward --port=packet:one,kernel=none --port=fault:drop=0/trace:file=/dev/null/xdp:two \
@@ -152,13 +158,14 @@ fn one_run_drops_packets_for_29_reasons_and_tshark_reads_each() {
              --frame-size=16384 --ring=2 --frames=1024 --record=65536 --control {socket}"
         ),
     );
-    wait_until("it answers", || ask(&bed, &socket, &["stat", "drops", "--json"]).is_some());
-    let sink = start(&bed, &format!("sink --port memif:{peer}"));
+    run.wait_until("it answers", || ask(&bed, &socket, &["stat", "drops", "--json"]).is_some());
+    let mut sink = start(&bed, &format!("sink --port memif:{peer}"));
     let is_up = |ports: Value| {
         let is_up = |port: &Value| port["kind"] != "memif" || port["state"] == "up";
         ports["ports"].as_array().is_some_and(|ports| ports.iter().all(is_up))
     };
-    wait_until("the peer is there", || ask(&bed, &socket, &["stat", "ports", "--json"]).is_some_and(is_up));
+    let is_there = || ask(&bed, &socket, &["stat", "ports", "--json"]).is_some_and(is_up);
+    sink.wait_until("the peer is there", is_there);
     sink.signal(Signal::STOP);
     let input = folder.write("in.pcap", &pcap_at_intervals(&packets(), 500));
     let file = format!("pcap:in={},loop=0,speed=recorded", input.display());
@@ -171,7 +178,7 @@ fn one_run_drops_packets_for_29_reasons_and_tshark_reads_each() {
         .collect();
     let wanted: Vec<_> = wanted.into_iter().filter(|reason| !reason.is_empty()).collect();
     let mut drops = Value::Null;
-    wait_until("every reason is counted", || {
+    run.wait_until("every reason is counted", || {
         drops = ask(&bed, &socket, &["stat", "drops", "--json"]).unwrap_or_default();
         wanted.iter().all(|reason| drops["drops"][0][reason].as_u64().is_some_and(|n| n > 0))
     });
@@ -199,7 +206,7 @@ fn packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg() {
     let test = "packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg";
     let folder = Folder::new("gso-seg");
     let socket = folder.path("control").display().to_string();
-    let _run = start(
+    let mut run = start(
         &bed,
         &format!(
             "forward --port=packet:one --port=pcap:out=/dev/null --port=packet:two \
@@ -207,7 +214,7 @@ fn packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg() {
              --control {socket}"
         ),
     );
-    wait_until("packets are dropped", || {
+    run.wait_until("packets are dropped", || {
         bed.h1.command("python3").args(["-c", SEND]).status().expect("python3");
         let drops = ask(&bed, &socket, &["stat", "drops", "--json"]).unwrap_or_default();
         drops["drops"][0]["gso_seg"].as_u64().is_some_and(|n| n > 0)
@@ -223,14 +230,14 @@ fn packets_that_find_no_memory_for_their_heads_are_recorded_as_nomem() {
     let test = "packets_that_find_no_memory_for_their_heads_are_recorded_as_nomem";
     let folder = Folder::new("no-head");
     let socket = folder.path("control").display().to_string();
-    let _run = start(
+    let mut run = start(
         &bed,
         &format!(
             "forward --port=packet:one --port=packet:two --route=10.77.2.0/24,1,02:00:00:00:02:01 --path=full \
              --record=64 --control {socket}"
         ),
     );
-    wait_until("it answers", || ask(&bed, &socket, &["stat", "drops", "--json"]).is_some());
+    run.wait_until("it answers", || ask(&bed, &socket, &["stat", "drops", "--json"]).is_some());
     let keys = ask(&bed, &socket, &["set", "--json"]).expect("the keys");
     let keys = keys.as_array().expect("the keys");
     let min = keys.iter().find(|key| key["key"] == "page.watermarks.min").expect("the reserve");
@@ -238,7 +245,7 @@ fn packets_that_find_no_memory_for_their_heads_are_recorded_as_nomem() {
     // The worker has no pages of its own either.
     ask(&bed, &socket, &["set", "page.lists.high", "0"]).expect("it is set");
     ask(&bed, &socket, &["set", "page.watermarks.min", most]).expect("it is set");
-    wait_until("packets are dropped", || {
+    run.wait_until("packets are dropped", || {
         bed.h1
             .command("ping")
             .args(["-c", "8", "-i", "0.01", "-W", "1", "10.77.2.1"])

@@ -4,9 +4,10 @@
 use crate::forwarder::netmem;
 use crate::iperf3::{PORT, transfer};
 use crate::packets::Flood;
+use crate::running::wait_while_it_runs;
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, host_mac, scratch, wait_until};
-use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use crate::traffic::{assert_ping_both_ways, ping_once, wait_for_the_path};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -48,8 +49,10 @@ impl Soak {
         let stderr = fs::File::create(&soak.said).expect("a file");
         let mut command = netmem(&soak.bed);
         command.args(["forward", "--json", "--config"]).arg(&soak.file);
-        soak.child = Some(command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("netmem starts"));
-        wait_for_the_path(&soak.bed);
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("netmem starts");
+        let answers = || ping_once(&soak.bed.h1, &soak.bed.address(2));
+        wait_while_it_runs(&mut child, "h2 answers h1", answers);
+        soak.child = Some(child);
         Some(soak)
     }
 

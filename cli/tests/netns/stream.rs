@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 /// The largest UDP payload that one Ethernet frame carries.
 const PAYLOAD_MAX: usize = 1472;
-/// How long nothing has to come in after the last packet was sent until the rest is given up.
-const QUIET: Duration = Duration::from_secs(3);
+/// How long a look for a packet takes at most.
+const LOOK: Duration = Duration::from_millis(100);
+/// Looks, one after the other, in which nothing has to come after the last packet was sent until the rest is given up. A
+/// time in which the machine or this process stands still is in one of them, however long it is.
+const QUIET: u32 = 30;
 
 /// What became of the packets.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -92,16 +95,16 @@ fn send(socket: &UdpSocket, first: u64, packets: u64, interval: Duration, sent: 
 }
 
 fn receive(socket: &UdpSocket, first: u64, packets: u64, sent: &AtomicU64, patience: Duration) -> Received {
-    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+    socket.set_read_timeout(Some(LOOK)).expect("a timeout");
     let mut seen = vec![false; packets as usize];
     let (mut received, mut latest) = (Received::default(), 0);
-    let (begun, mut last) = (Instant::now(), Instant::now());
+    let (begun, mut quiet) = (Instant::now(), 0);
     let (mut payload, mut expected) = ([0; 2048], [0; PAYLOAD_MAX]);
     while received.good < packets {
         assert!(begun.elapsed() < patience, "the stream does not end: {received:?}");
         match socket.recv(&mut payload) {
             Ok(len) => {
-                last = Instant::now();
+                quiet = 0;
                 match verify(&payload[..len], first, packets, &mut expected) {
                     None => received.corrupt += 1,
                     Some(number) if seen[number] => received.twice += 1,
@@ -114,7 +117,8 @@ fn receive(socket: &UdpSocket, first: u64, packets: u64, sent: &AtomicU64, patie
                 }
             }
             Err(error) if is_silence(&error) => {
-                if sent.load(Relaxed) == packets && last.elapsed() > QUIET {
+                quiet = if sent.load(Relaxed) == packets { quiet + 1 } else { 0 };
+                if quiet == QUIET {
                     break;
                 }
             }

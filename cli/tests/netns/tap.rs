@@ -35,9 +35,9 @@ fn frames_longer_than_there_is_room_for_are_counted_and_cost_no_others() {
         let socket = folder.path("socket");
         let control = format!("--control={}", socket.display());
         let out = format!("pcap:out={}", folder.path("out").display());
-        let pair = Pair::start_with(place, [port, &out], &[&control]);
+        let mut pair = Pair::start_with(place, [port, &out], &[&control]);
         let count = |name| counter(place, &socket, name);
-        wait_until("netmem answers", || count("rx_too_long") == Some(0));
+        pair.wait_until("netmem answers", || count("rx_too_long") == Some(0));
         bed.dut.ip("link set dev one mtu 9000");
         bed.h1.ip(&format!("link set dev {interface} mtu 9000"));
         bed.h1.ip(&format!("addr add 10.78.1.1/24 dev {interface}"));
@@ -79,8 +79,8 @@ fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
         let control = format!("--control={}", socket.display());
         let route = "--route=10.78.2.0/24,1,02:00:00:00:00:02";
         let options = ["--routes", routes, route, &control];
-        let router = Pair::start_as(&bed.h1, ["tap:t0", "tap:t1"], &options);
-        wait_until("the router answers", || too_long(&bed.h1, &socket) == Some(0));
+        let mut router = Pair::start_as(&bed.h1, ["tap:t0", "tap:t1"], &options);
+        router.wait_until("the router answers", || too_long(&bed.h1, &socket) == Some(0));
         bed.h1.ip("addr add 10.78.1.1/24 dev t0");
         bed.h1.ip(&format!("neigh add 10.78.1.254 lladdr {ROUTER} dev t0"));
         bed.h1.ip("route add 10.78.2.0/24 via 10.78.1.254");
@@ -116,9 +116,9 @@ fn a_tap_interface_that_is_moved_to_another_namespace_goes_on_there() {
     let socket = folder.path("socket");
     let control = format!("--control={}", socket.display());
     let out = format!("pcap:out={}", folder.path("out").display());
-    let pair = Pair::start_with(&bed.dut, ["tap:t0", &out], &[&control]);
+    let mut pair = Pair::start_with(&bed.dut, ["tap:t0", &out], &[&control]);
     let count = || counter(&bed.dut, &socket, "rx");
-    wait_until("netmem answers", || count().is_some());
+    pair.wait_until("netmem answers", || count().is_some());
     for (from, to, name) in
         [(&bed.dut, &bed.h1, "t0"), (&bed.h1, &bed.h2, "inside"), (&bed.h2, &bed.dut, "t0")]
     {

@@ -1,7 +1,7 @@
 //! A routing daemon: BIRD.
 
 use crate::testbed::{Namespace, scratch, wait_until};
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -16,12 +16,18 @@ impl Bird {
     pub fn start(place: &Namespace, configuration: &str) -> Bird {
         let folder = scratch("bird");
         fs::create_dir(&folder).expect("a folder");
-        let (file, socket) = (folder.join("bird.conf"), folder.join("ctl"));
+        let [file, socket, said] = ["bird.conf", "ctl", "said"].map(|name| folder.join(name));
         fs::write(&file, configuration).expect("its configuration");
         let mut command = place.command("bird");
-        command.arg("-f").arg("-c").arg(&file).arg("-s").arg(&socket).stderr(Stdio::null());
-        let bird = Bird { folder, child: command.spawn().expect("bird") };
-        wait_until("bird answers", || bird.ask("show status").is_some());
+        command.arg("-f").arg("-c").arg(&file).arg("-s").arg(&socket);
+        command.stderr(File::create(&said).expect("a file"));
+        let mut bird = Bird { folder, child: command.spawn().expect("bird") };
+        wait_until("bird answers", || {
+            if let Some(status) = bird.child.try_wait().expect("wait") {
+                panic!("bird ended, {status}: {}", fs::read_to_string(&said).unwrap_or_default());
+            }
+            bird.ask("show status").is_some()
+        });
         bird
     }
 

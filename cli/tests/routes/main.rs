@@ -21,8 +21,12 @@ mod questions;
 mod random;
 mod renamed;
 mod router;
+#[path = "../netmem/running.rs"]
+mod running;
 mod scan;
 mod spray;
+#[path = "../netmem/stalls.rs"]
+mod stalls;
 mod traffic;
 mod unnumbered;
 mod vrrp;

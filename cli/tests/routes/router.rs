@@ -1,5 +1,6 @@
 //! The program under test, between the hosts.
 
+use crate::stalls::without_stalls;
 use crate::testbed::{Namespace, Testbed, Wiring, scratch, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -123,11 +124,12 @@ impl Router {
         summary
     }
 
-    /// Does the same as [`end`](Self::end), and also returns its standard error.
+    /// Does the same as [`end`](Self::end), and also returns its standard error, without the lines about a worker that
+    /// was given no core for a while and then went on.
     pub fn end_with(mut self) -> (Value, String) {
         self.signal(Signal::INT);
         let out = self.finish();
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let said = without_stalls(&String::from_utf8_lossy(&out.stderr));
         assert!(out.status.success(), "{}: {said}", out.status);
         (serde_json::from_slice(&out.stdout).expect("a JSON object"), said)
     }
