@@ -68,6 +68,7 @@ void needed(void)
     netmem_shared_into_frame(worker, shared[0], &frames[0]);
     netmem_packet_from_shared(worker, heads, shared[0], &packets[0]);
     netmem_cut_segments(worker, pool, frames[0], frames + 1, 3);
+    netmem_raw_cut_segments(worker, pool, raw[0], raw + 1, 3);
     netmem_lane_arm(worker, lane);
 }
 
