@@ -110,8 +110,10 @@ impl Middle {
 
     fn with_words(&self, error: &io::Error) -> io::Error {
         let said = fs::read_to_string(&self.said).unwrap_or_default();
-        let last: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(2).collect();
-        let last = last.into_iter().rev().collect::<Vec<_>>().join(" / ");
+        let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+        // DPDK says why before it prints the stack.
+        let panic = lines.iter().position(|line| line.contains("PANIC"));
+        let last = lines[panic.unwrap_or(lines.len().saturating_sub(2))..].join(" / ");
         io::Error::new(error.kind(), format!("{error}; it said last: {last}"))
     }
 }
