@@ -26,7 +26,10 @@ pub fn run(bytes: &[u8]) -> Read {
     let all = read(bytes);
     assert!(all.events.len().max(all.unread) <= bytes.len() / HEADER + 1, "{all:?}");
     let half = read(&bytes[..bytes.len() / 2]);
-    assert_eq!(half.events[..], all.events[..half.events.len()], "what is cut off changes nothing before it");
+    let same = half.events.iter().zip(&all.events).take_while(|(cut, whole)| cut == whole).count();
+    // The message that the cut goes through could not be read.
+    let is_rest = matches!(half.events[same..], [] | [Event::RoutesMayHaveChanged]);
+    assert!(is_rest, "what is cut off changes nothing before it: {half:?} of {all:?}");
     let mut rib = Rib::default();
     for event in &all.events {
         apply(&mut rib, event);
