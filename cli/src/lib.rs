@@ -12,6 +12,7 @@ mod doctor;
 mod failure;
 mod forward;
 mod grant;
+mod idle;
 #[cfg(feature = "lab")]
 mod lab;
 mod listening;

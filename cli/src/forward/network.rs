@@ -3,6 +3,7 @@
 
 use super::offer::Offer;
 use super::phases::Phases;
+use crate::idle::Idle;
 use netmem::limits::BATCH_MAX;
 use netmem::port::mem::MemDevice;
 use netmem_traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};
@@ -10,8 +11,6 @@ use std::thread;
 
 /// Packets sent and verified in one turn each.
 const BURST: usize = BATCH_MAX;
-/// Turns without any movement before other threads may run.
-const IDLE_ROUNDS_MAX: u32 = 64;
 
 /// The network that every worker's mem ports are joined to.
 pub struct Network {
@@ -98,13 +97,10 @@ impl Network {
     /// counts the packets that never come back.
     pub fn run(&mut self, phases: &Phases, ended: &impl Ended) -> Traveled {
         let _over = Over(phases);
-        let mut idle = 0;
+        let mut idle = Idle::default();
         while self.generators().any(|generator| generator.left > 0) && !phases.is_sending_to_stop() {
             let moved = self.send(ended) + self.collect();
-            idle = if moved == 0 { u32::saturating_add(idle, 1) } else { 0 };
-            if idle > IDLE_ROUNDS_MAX {
-                thread::yield_now();
-            }
+            idle.round(moved > 0);
         }
         phases.sending_over();
         while !phases.is_drained() {

@@ -5,6 +5,7 @@ use super::report::{Latency, Received};
 use super::station::{Closed, Station};
 use crate::args::{LimitArgs, SinkArgs};
 use crate::failure::Failure;
+use crate::idle::Idle;
 use netmem::pool::Batch;
 use netmem::stats::Histogram;
 use netmem::system::clock::monotonic_ns;
@@ -13,11 +14,8 @@ use netmem_traffic::{Arrival, Arrivals, Expected, Fault, Identity, Tally};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::Duration;
 
-/// Rounds without a packet before other threads may run.
-const IDLE_ROUNDS_MAX: u32 = 64;
 /// Times in packets wrap at this value.
 const WRAP: u64 = 1 << 48;
 /// The maximum age of a packet whose time is used: a day.
@@ -143,17 +141,14 @@ impl Sink {
             |seconds: Option<f64>| seconds.map(|s| Duration::from_secs_f64(s).as_nanos() as u64);
         let (time, quiet) = (nanoseconds(args.seconds), nanoseconds(args.quiet));
         let (begun, count) = (monotonic_ns(), args.count.unwrap_or(u64::MAX));
-        let mut idle = 0;
+        let mut idle = Idle::default();
         loop {
             let received = self.round(station);
             if stop.load(Relaxed) || self.arrivals.tally().distinct() >= count {
                 return;
             }
-            idle = if received > 0 { 0 } else { u32::saturating_add(idle, 1) };
-            if idle > IDLE_ROUNDS_MAX {
-                thread::yield_now();
-            }
-            if idle > 0 && station.ports.iter().all(|port| port.rx_finished()) {
+            idle.round(received > 0);
+            if received == 0 && station.ports.iter().all(|port| port.rx_finished()) {
                 return;
             }
             // Checked even if every round receives something, so that a flood does not keep the sink from ending.

@@ -13,6 +13,7 @@ use super::meter::Meter;
 use super::mode::{Frames, Mode};
 use crate::failure::Failure;
 use crate::forward::worker_setup::Owner;
+use crate::idle::Idle;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
 use netmem::port::xdp::Umem;
@@ -20,15 +21,12 @@ use netmem::port::{Port, PortState};
 use netmem::system::clock::monotonic_ns;
 use netmem::wire::MacAddr;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 /// Frames of the pool: for two rings in each direction and the packets in flight.
 const FRAMES: usize = 4096;
 /// Maximum number of frames that a port may have posted for reception.
 const SHARE: usize = FRAMES / 4;
-/// Rounds without work before other threads may run.
-const IDLE_ROUNDS_MAX: u32 = 64;
 /// Nanoseconds without a received packet after which the missing packets count as lost.
 const QUIET: u64 = 2_000_000_000;
 /// The time for frames to be freed after the ports are closed.
@@ -47,7 +45,7 @@ pub struct Cable {
     meter: Meter,
     /// True while the trial keeps packets from crossing.
     is_disturbed: bool,
-    idle: u32,
+    idle: Idle,
 }
 
 /// The result of a closed cable.
@@ -93,7 +91,7 @@ impl Cable {
             directions: [direction(0)?, direction(1)?],
             meter: Meter::default(),
             is_disturbed: false,
-            idle: 0,
+            idle: Idle::default(),
         })
     }
 
@@ -204,9 +202,6 @@ impl Cable {
         let crosses = !self.is_disturbed && self.laps().iter().all(|laps| *laps > 0);
         let expected = makes && crosses && self.directions.iter().any(|direction| direction.in_flight() > 0);
         self.meter.mark(now, come, expected);
-        self.idle = if worked > 0 { 0 } else { self.idle.saturating_add(1) };
-        if self.idle > IDLE_ROUNDS_MAX {
-            thread::yield_now();
-        }
+        self.idle.round(worked > 0);
     }
 }
