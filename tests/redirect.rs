@@ -44,8 +44,7 @@ fn hosts_ping_each_other_through_the_example() {
         assert_eq!(example.0.try_wait().expect("wait"), None, "the example ended");
         bed.has_programs() && bed.sockets() == 2
     });
-    let first = || bed.h1.command("ping").args(["-c", "1", "-W", "2", &bed.address(2)]).output();
-    wait_until("h2 answers h1", || first().expect("ping").status.success());
+    bed.wait_for_the_path();
     for (from, to) in [(&bed.h1, 2), (&bed.h2, 1)] {
         // 1472 bytes of payload make the largest frame that the wire takes.
         from.ping(&bed.address(to).to_string(), 200, "-i 0.002 -s 1472");

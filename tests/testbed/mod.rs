@@ -115,13 +115,22 @@ impl Testbed {
         self.dut.ip(&format!("link set dev {port} up"));
         host.ip(&format!("addr add {}/24 dev eth0", self.address(number)));
         host.ip("link set dev eth0 up");
-        // The kernel drops what is sent before it has heard of the carrier, and reports it as sent.
-        let carries = |at: &Namespace, end: &str| at.ip(&format!("link show dev {end}")).contains("state UP");
-        wait_until("the link carries packets", || carries(host, "eth0") && carries(&self.dut, port));
+        host.wait_for_the_carrier("eth0");
+        self.dut.wait_for_the_carrier(port);
         if self.wiring == Wiring::Routed {
             host.ip(&format!("neigh add 10.77.{number}.254 lladdr {port_mac} dev eth0"));
             host.ip(&format!("route add default via 10.77.{number}.254"));
         }
+    }
+
+    /// Waits until the machine between the hosts carries packets from one to the other and back.
+    ///
+    /// # Panics
+    /// When patience is at its end.
+    #[allow(dead_code, reason = "for tests of programs between the hosts")]
+    pub fn wait_for_the_path(&self) {
+        let reply = || self.h1.command("ping").args(["-c", "1", "-W", "2", &self.address(2)]).output();
+        wait_until("h2 answers h1", || reply().expect("ping").status.success());
     }
 
     /// The address of host 1 or 2.

@@ -1,6 +1,6 @@
 //! One network namespace, and what can be done in it.
 
-use super::{child, skip};
+use super::{child, skip, wait_until};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::io;
@@ -114,6 +114,17 @@ impl Namespace {
     /// When it fails.
     pub fn ip(&self, words: &str) -> String {
         succeed(Command::new("ip").args(["-n", &self.name]).args(words.split_whitespace()))
+    }
+
+    /// Waits until the kernel has noticed that an interface got its other end. Until then it drops what the interface is
+    /// to send, and reports it as sent. A TAP interface that a process makes has one from its beginning, and is in
+    /// another state.
+    ///
+    /// # Panics
+    /// When patience is at its end.
+    pub fn wait_for_the_carrier(&self, interface: &str) {
+        let words = format!("link show dev {interface}");
+        wait_until(&format!("{interface} has its carrier"), || self.ip(&words).contains("state UP"));
     }
 
     /// Runs ip(8) or tc(8) with these arguments (split at spaces) for this namespace. If the kernel lacks the kind of

@@ -44,8 +44,7 @@ fn the_redirect_example_joins_two_hosts_by_af_xdp_and_leaves_nothing() {
     redirect.args(["xdp:one", "xdp:two"]).env("LD_LIBRARY_PATH", prefix().join("lib"));
     let mut redirect = redirect.stdout(Stdio::piped()).spawn().expect("the example");
     wait_until("both interfaces have their program", || bed.has_programs());
-    let first = || bed.h1.command("ping").args(["-c", "1", "-W", "2", &bed.address(2)]).output();
-    wait_until("h2 answers h1", || first().expect("ping").status.success());
+    bed.wait_for_the_path();
     bed.h1.ping(&bed.address(2), 5, "-i 0.1");
     bed.h2.ping(&bed.address(1), 5, "-i 0.1");
     kill_process(Pid::from_child(&redirect), Signal::TERM).expect("it runs");

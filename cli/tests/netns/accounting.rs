@@ -4,7 +4,6 @@ use crate::forwarder::Forwarder;
 use crate::stream::stream;
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, host_mac};
-use crate::traffic::wait_for_the_path;
 use crate::wire::{Wire, full_buffers};
 use std::time::Duration;
 
@@ -49,12 +48,12 @@ fn a_flood_through_64_frames_is_counted_and_the_path_recovers_in_generic_mode() 
 fn every_packet_arrives_whole_or_is_counted(wiring: Wiring, options: &[&str], interval: Duration) {
     let Some(bed) = Testbed::lay(wiring, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, options);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     make_neighbours_static(&bed);
     let before = Hosts::read(&bed);
     let received = stream(&bed, PACKETS, interval);
     let after = Hosts::read(&bed);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let summary = forwarder.interrupt();
 
     assert_eq!((received.corrupt, received.twice, received.reordered), (0, 0, 0), "{received:?}");

@@ -2,7 +2,6 @@
 
 use crate::forwarder::{Forwarder, netmem, summary_of};
 use crate::testbed::{Testbed, Wiring};
-use crate::traffic::wait_for_the_path;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 
@@ -19,7 +18,7 @@ fn sigterm_ends_it_with_a_summary_and_nothing_is_left() {
 fn ends_with_a_summary(signal: Signal) {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &[]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let summary = summary_of(&forwarder.end(signal));
     summary.assert_adds_up();
     assert!(summary.number("received") > 0);
@@ -39,13 +38,13 @@ fn nothing_is_left_after_sigkill_in_generic_mode() {
 fn leaves_nothing_when_killed(mode: &str) {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &["--xdp-mode", mode]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let out = forwarder.end(Signal::KILL);
     assert_eq!(out.status.signal(), Some(Signal::KILL.as_raw()));
     bed.assert_nothing_left();
     // And the way is free for the next one.
     let next = Forwarder::start(&bed, &["--xdp-mode", mode]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     next.interrupt().assert_adds_up();
 }
 

@@ -7,7 +7,6 @@ use crate::sandbox::broker_of;
 use crate::stall::Stall;
 use crate::test_frames::{Folder, frames, pcap_at_intervals};
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
-use crate::traffic::ping_once;
 use ::netmem::system::seqpacket::Listener;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -63,10 +62,6 @@ fn refused(bed: &Testbed, journal: &Path, more: &[&str]) -> Output {
     command.output().expect("netmem")
 }
 
-fn wait_for_the_path(bed: &Testbed) {
-    wait_until("packets cross", || ping_once(&bed.h1, "10.77.2.1"));
-}
-
 fn undo(bed: &Testbed, journal: &Path) -> Output {
     let mut command = netmem(bed);
     command.args(["doctor", "--undo", "--journal"]).arg(journal).output().expect("netmem")
@@ -83,7 +78,7 @@ fn the_changes_of_a_run_are_reverted_when_it_has_ended_or_could_not_begin() {
     let folder = Folder::new("fixes");
     let journal = folder.path("journal");
     let pair = start(&bed, &options(&journal));
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_eq!((settings(&bed.dut), journal.exists()), (MEANWHILE.map(str::to_owned), true));
     let out = pair.end();
     let lines = said(&out);
@@ -131,7 +126,7 @@ fn the_broker_of_a_killed_run_reverts_its_changes() {
     let pair = start(&bed, &options(&journal));
     // Once packets cross there is a broker. A run that is killed between its last change and the fork leaves the
     // journal.
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_eq!(settings(&bed.dut), MEANWHILE);
     drop(pair);
     wait_until("the host is as it was", || settings(&bed.dut) == BEFORE && !journal.exists());
@@ -144,7 +139,7 @@ fn a_journal_of_a_live_run_is_not_undone_and_not_taken_by_a_second_run() {
     let folder = Folder::new("fixes-live");
     let journal = folder.path("journal");
     let pair = start(&bed, &options(&journal));
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     // An interface that is down, as it is made.
     bed.dut.ip("link add x0 type veth peer name x1");
     let fix = || netmem(&bed).args(["doctor", "--fix", "packet:x0", "--journal"]).arg(&journal).output();
@@ -171,7 +166,7 @@ fn what_is_written_into_the_journal_during_a_run_is_not_run_by_the_broker() {
         format!("{{\"run\":{{\"command\":[\"true\"],\"undo\":[\"touch\",\"{}\"]}}}}\n", evil.display());
     for is_killed in [false, true] {
         let pair = start(&bed, &options(&journal));
-        wait_for_the_path(&bed);
+        bed.wait_for_the_path();
         assert_eq!(settings(&bed.dut), MEANWHILE);
         fs::write(&journal, &line).expect("the journal");
         if is_killed {
@@ -335,7 +330,7 @@ fn a_bridge_that_forwards_beside_a_packet_port_is_reported_at_start_with_the_rem
     }
     bed.dut.ip("link set two master br0");
     let pair = start(&bed, &routes());
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let out = pair.end();
     let wanted = "netmem: packet:two: it is a port of the bridge br0, which forwards its packets too: \
                   ip link set dev two nomaster\n";

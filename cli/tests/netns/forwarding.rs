@@ -2,7 +2,7 @@
 
 use crate::forwarder::Forwarder;
 use crate::testbed::{Testbed, Wiring, host_mac, port_mac, wait_until};
-use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, wait_for_the_path};
+use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways};
 
 #[test]
 fn bridged_hosts_reach_each_other_in_native_mode() {
@@ -29,7 +29,7 @@ fn hosts_reach_each_other(wiring: Wiring, mode: &str, shown: &str) {
     let Some(bed) = Testbed::lay(wiring, &["ping", "iperf3"]) else { return };
     let forwarder = Forwarder::start(&bed, &["--xdp-mode", mode]);
     assert_eq!(bed.program("one").as_deref(), Some(shown));
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_ping_both_ways(&bed);
     assert_tcp_both_ways(&bed);
     let summary = forwarder.interrupt();
@@ -74,7 +74,7 @@ fn icmp_errors_come_from_the_given_address_and_none_come_without_one_or_beyond_t
     ] {
         let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
         let forwarder = Forwarder::start(&bed, options);
-        wait_for_the_path(&bed);
+        bed.wait_for_the_path();
         // It ends with the second error. With a deadline (-w) it would end with the first.
         let patience = if expected.is_some() { "60" } else { "1" };
         let words = ["-n", "-c", "2", "-i", "0.2", "-W", patience, "-t", "1", "10.77.2.1"];
@@ -88,7 +88,7 @@ fn icmp_errors_come_from_the_given_address_and_none_come_without_one_or_beyond_t
             "{said}"
         );
         // What was sent before has been forwarded or dropped then.
-        wait_for_the_path(&bed);
+        bed.wait_for_the_path();
         let summary = forwarder.interrupt();
         summary.assert_adds_up();
         assert_eq!(summary.dropped("ttl_expired"), 2);
@@ -100,7 +100,7 @@ fn icmp_errors_come_from_the_given_address_and_none_come_without_one_or_beyond_t
 fn arp_and_multicast_are_counted_drops_between_routed_hosts_where_nothing_stays_with_the_kernel() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=none", "xdp:two,kernel=none"], &[]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     // An ARP request is sent for a neighbour that does not exist, and an interface with IPv6 sends multicast packets.
     let unanswered =
         bed.h1.command("ping").args(["-c", "1", "-W", "1", "10.77.1.99"]).output().expect("ping");

@@ -4,7 +4,7 @@ use crate::forwarder::{Forwarder, netmem, said};
 use crate::packets::Flood;
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, scratch, wait_until};
-use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use crate::traffic::assert_ping_both_ways;
 use rustix::process::Signal;
 use std::fs;
 
@@ -38,11 +38,11 @@ fn the_path_of_packets_with_heads_is_back_whenever_an_interface_is_made_again_un
 fn the_path_is_back(options: &[&str], harm: fn(&Testbed, u8)) {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, options);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     for number in [1, 2, 1, 2] {
         let flood = Flood::start(&bed);
         harm(&bed, number);
-        wait_for_the_path(&bed);
+        bed.wait_for_the_path();
         drop(flood);
         assert_ping_both_ways(&bed);
     }
@@ -106,12 +106,12 @@ fn a_rule_changes_while_an_interface_of_all_queues_is_away_and_when_it_is_back_w
 fn the_path_is_back_by_the_new_address_of_an_interface_that_is_made_again() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &[]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let new = "02:00:00:00:01:aa";
     take_away_and_make_again(&bed, 1);
     bed.dut.ip(&format!("link set dev one address {new}"));
     bed.h1.ip(&format!("neigh replace 10.77.1.254 lladdr {new} dev eth0"));
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);
     let said = String::from_utf8_lossy(&out.stderr);

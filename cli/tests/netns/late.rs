@@ -4,7 +4,6 @@
 use crate::forwarder::{Forwarder, netmem};
 use crate::test_frames::Folder;
 use crate::testbed::{Testbed, Wiring, wait_until};
-use crate::traffic::wait_for_the_path;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -37,7 +36,7 @@ fn a_run_that_waits_begins_when_all_interfaces_are_there_and_up() {
         assert_eq!(lines.next(), waits("two, which does not exist"));
         bed.wire(2, 1);
         let rest = thread::spawn(move || lines.collect::<Vec<_>>());
-        wait_for_the_path(&bed);
+        bed.wait_for_the_path();
         kill_process(Pid::from_child(&child), Signal::TERM).expect("kill(2)");
         let out = child.wait_with_output().expect("it ends");
         assert!(out.status.success(), "{:?}", rest.join());

@@ -96,13 +96,6 @@ impl Drop for Pair {
     }
 }
 
-/// Waits until the kernel has noticed that an interface got its other end. Until then it drops what the interface is to
-/// send. A TAP interface that a process makes has one from its beginning, and is in another state.
-pub fn wait_for_the_carrier(place: &Namespace, interface: &str) {
-    let words = format!("link show dev {interface}");
-    wait_until("the interface has its carrier", || place.ip(&words).contains("state UP"));
-}
-
 /// Sends frames of every kind by the port `from` and asserts that they all come by the port `to` as they were.
 fn cross(folder: &Folder, from: (&Namespace, &str), to: (&Namespace, &str)) {
     cross_all(folder, from, to, &sendable(MOST), &[]);
@@ -119,7 +112,7 @@ fn cross_all(
     let (input, output): (PathBuf, PathBuf) = (folder.write("in", &pcap(frames)), folder.path("out"));
     let mut receiving = Pair::receiver_with(receiver, to, &output, options);
     if let Some(interface) = to.strip_prefix("tap:") {
-        wait_for_the_carrier(receiver, interface);
+        receiver.wait_for_the_carrier(interface);
     }
     let sending = Pair::start_with(sender, [&format!("pcap:in={}", input.display()), from], options);
     let come = || packets(&fs::read(&output).expect("the output"));

@@ -1,7 +1,7 @@
 //! Tests that `netmem gen` and `netmem sink` at two hosts measure the path between them.
 
 use crate::forwarder::{Forwarder, bound_packet_sockets, netmem, said};
-use crate::links::{Pair, wait_for_the_carrier};
+use crate::links::Pair;
 use crate::running::wait_while_it_runs;
 use crate::sandbox::is_confined;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, scratch, wait_until};
@@ -150,7 +150,6 @@ fn both_ends_of_a_path_through_xdp_ports_count_alike() {
 #[test]
 fn both_ends_of_a_path_through_packet_ports_count_alike() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
-    wait_for_the_carrier(&bed.dut, "two");
     let words = "forward --mode cross-connect --port packet:one --port packet:two --json";
     let forwarder = Run::with_sockets(&bed.dut, 2, words);
     measure(&bed);

@@ -6,7 +6,7 @@ use crate::links::Pair;
 use crate::summary::Summary;
 use crate::test_frames::{Folder, packets, pcap_at_intervals};
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
-use crate::traffic::{ping_once, wait_for_the_path};
+use crate::traffic::ping_once;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -215,7 +215,7 @@ fn datagrams_sent_by_one_call_are_separated_by_packet_sockets_and_are_counted_dr
             assert_eq!(lengths, [[1000; 9].to_vec(), vec![500]].concat());
         }
         // It follows them, so they have been processed when it has crossed.
-        wait_for_the_path(&bed);
+        bed.wait_for_the_path();
         let summary = end(forwarder);
         let dropped = summary.interface("one", "udp_without_size");
         assert_eq!((dropped, summary.interface("one", "gso_cut")), (u64::from(!whole), u64::from(whole)));
@@ -234,7 +234,7 @@ fn any_number_of_datagrams_that_cannot_be_told_apart_cost_no_packet_behind_them(
     let forwarder =
         start(&bed, ["xdp:one", "xdp:two"], &["--xdp-mode=generic", "--ring=256", "--frames=1024"]);
     assert!(bed.h1.command("python3").args(["-c", SEND]).status().expect("python3").success());
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     file_crosses(&bed.h1, &bed.h2, "10.77.2.1:5000");
     let summary = end(forwarder);
     // More than the FILL ring has chunks.
@@ -371,7 +371,7 @@ fn start(bed: &Testbed, ports: [&str; 2], options: &[&str]) -> Pair {
     });
     let routes: Vec<&str> = routes.iter().flatten().map(String::as_str).collect();
     let pair = Pair::start_as(&bed.dut, ports, &[&routes[..], options].concat());
-    wait_for_the_path(bed);
+    bed.wait_for_the_path();
     pair
 }
 

@@ -3,7 +3,7 @@
 use crate::forwarder::{Forwarder, netmem};
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, scratch, wait_until};
-use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, wait_for_the_path};
+use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways};
 use crate::wire::Wire;
 use std::process::{Child, Stdio};
 
@@ -28,7 +28,7 @@ fn hosts_reach_each_other_while_a_mirror_holds_clones_of_what_was_sent() {
 fn hosts_reach_each_other(options: &[&str]) -> Option<Summary> {
     let bed = Testbed::lay(Wiring::Routed, &["ping", "iperf3"])?;
     let forwarder = Forwarder::start(&bed, options);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_ping_both_ways(&bed);
     assert_tcp_both_ways(&bed);
     let _flood = Flood::start(&bed);

@@ -3,7 +3,6 @@
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::testbed::{Testbed, Wiring};
-use crate::traffic::wait_for_the_path;
 use std::process::Command;
 
 /// Asserts that the command is refused with one line that contains all of `words`.
@@ -74,9 +73,9 @@ fn a_run_raises_its_limit_of_descriptors_and_one_that_may_not_names_the_limit() 
 fn a_second_forwarder_is_refused_for_now_and_the_first_one_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
     let first = Forwarder::start(&bed, &[]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_refused_by(3, forward(&mut netmem(&bed), ["one", "two"]), &["one"]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert!(bed.has_programs());
     first.interrupt().assert_adds_up();
     bed.assert_nothing_left();

@@ -5,7 +5,7 @@ use crate::forwarder::{Forwarder, netmem, said};
 use crate::running::wait_while_it_runs;
 use crate::test_frames::Folder;
 use crate::testbed::{Testbed, Wiring, host_mac, port_mac, scratch, wait_until};
-use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use crate::traffic::assert_ping_both_ways;
 use ::netmem::system::bpf::{RedirectProgram, SocketMap, XdpMode};
 use ::netmem::system::netdev::Netdev;
 use rustix::process::{Pid, Signal, kill_process};
@@ -89,7 +89,7 @@ fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
     let control = scratch("sandbox-control");
     let options = [&format!("--control={}", control.display())[..], "--workers=1", "--metrics=127.0.0.1:0"];
     let forwarder = Forwarder::start(&bed, &options);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let threads_of = threads(forwarder.pid());
     // The main thread, the worker, and those that answer at the two sockets.
     assert!(threads_of.len() >= 4, "{threads_of:?}");
@@ -112,7 +112,7 @@ fn a_killed_broker_is_reported_and_traffic_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let mut forwarder = Forwarder::start(&bed, &[]);
     let mut lines = forwarder.lines();
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let broker = broker_of(forwarder.pid());
     let pid = Pid::from_raw(broker.cast_signed()).expect("a number");
     kill_process(pid, Signal::KILL).expect("kill(2)");
@@ -136,7 +136,7 @@ fn an_interface_that_comes_back_with_a_program_of_another_is_waited_for_until_th
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let control = format!("--control={}", scratch("sandbox-program").display());
     let forwarder = Forwarder::start(&bed, &[&control]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     bed.h1.ip("link del eth0");
     let (mac, port_mac, dut) = (host_mac(1), port_mac(1), bed.dut.name());
     bed.h1.ip(&format!("link add eth0 address {mac} type veth peer name one address {port_mac} netns {dut}"));
@@ -157,7 +157,7 @@ fn an_interface_that_comes_back_with_a_program_of_another_is_waited_for_until_th
     };
     wait_until("it says what is in the way", || said().contains("has an XDP program attached"));
     drop(theirs);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -168,7 +168,7 @@ fn an_interface_that_comes_back_with_a_program_of_another_is_waited_for_until_th
 fn without_a_sandbox_a_run_reports_it_and_keeps_its_capabilities() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &["--no-sandbox"]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     for status in threads(forwarder.pid()) {
         assert_ne!(capabilities(&status, "CapEff"), 0);
         assert_eq!((&status["Seccomp"][..], &status["NoNewPrivs"][..]), ("0", "0"));
@@ -209,7 +209,7 @@ fn a_run_as_the_user_nobody_forwards_reloads_and_reopens_an_interface_that_is_ma
         &format!("--control={}", control.display()),
     ];
     let forwarder = Forwarder::start(&bed, &options);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     for status in threads(forwarder.pid()) {
         assert_eq!(status["Uid"].split_whitespace().collect::<Vec<_>>(), ["65534"; 4]);
         assert_eq!((&status["Groups"][..], capabilities(&status, "CapEff")), ("", 0));
@@ -229,7 +229,7 @@ fn a_run_as_the_user_nobody_forwards_reloads_and_reopens_an_interface_that_is_ma
     bed.h1.ip("link del eth0");
     bed.wire(1, 1);
     wait_until("the programs are there again", || bed.has_programs());
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -259,7 +259,7 @@ fn with_capabilities_of_its_file_a_user_forwards_and_takes_up_an_interface_that_
     bed.h2.ip("link del eth0");
     bed.wire(2, 1);
     wait_until("the programs are there again", || bed.has_programs());
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);
     let said = String::from_utf8_lossy(&out.stderr);

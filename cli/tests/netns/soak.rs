@@ -7,7 +7,7 @@ use crate::packets::Flood;
 use crate::running::wait_while_it_runs;
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, host_mac, scratch, wait_until};
-use crate::traffic::{assert_ping_both_ways, ping_once, wait_for_the_path};
+use crate::traffic::{assert_ping_both_ways, ping_once};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ impl Soak {
         let interface = ["one", "two"][n as usize / 2 % 2];
         self.bed.dut.ip(&format!("link set dev {interface} down"));
         self.bed.dut.ip(&format!("link set dev {interface} up"));
-        wait_for_the_path(&self.bed);
+        self.bed.wait_for_the_path();
         drop(flood);
         let direction: &[&str] = if n.is_multiple_of(2) { &[] } else { &["--reverse"] };
         transfer(

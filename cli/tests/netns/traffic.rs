@@ -1,7 +1,7 @@
 //! The hosts' traffic: pings, and TCP by iperf3.
 
 use crate::iperf3::{PORT, arrives};
-use crate::testbed::{Namespace, Testbed, wait_until};
+use crate::testbed::{Namespace, Testbed};
 
 /// Bytes that each TCP transfer carries.
 const TCP_BYTES: u64 = 64 << 20;
@@ -9,12 +9,6 @@ const TCP_BYTES: u64 = 64 << 20;
 /// Whether the address answers a ping within a second.
 pub fn ping_once(from: &Namespace, address: &str) -> bool {
     from.command("ping").args(["-c", "1", "-W", "1", address]).output().expect("ping").status.success()
-}
-
-/// Waits until the path carries packets between the hosts.
-pub fn wait_for_the_path(bed: &Testbed) {
-    let reply = || bed.h1.command("ping").args(["-c", "1", "-W", "2", &bed.address(2)]).output();
-    wait_until("h2 answers h1", || reply().expect("ping").status.success());
 }
 
 /// Asserts that each host answers every ping of the other.

@@ -5,7 +5,7 @@ use crate::forwarder::{Forwarder, netmem};
 use crate::stream::{Flow, streams};
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, host_mac, scratch, wait_until};
-use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use crate::traffic::assert_ping_both_ways;
 use crate::wire::{Wire, full_buffers};
 use ::netmem::{Batch, Frame, Memory, MemoryConfig, Pool, PoolConfig};
 use netmem_ports::{OpenConfig, PortOpener, PortPlace, port_spec};
@@ -168,7 +168,7 @@ fn flows_through(
 ) -> Option<Vec<u64>> {
     let bed = Testbed::lay_with_queues(wiring, queues, &["ping"])?;
     let forwarder = start(&bed);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     make_neighbours_static(&bed);
     let flows: [Flow; FLOWS] = std::array::from_fn(|i| {
         let (from, to) = if i % 2 == 0 { (1, 2) } else { (2, 1) };
@@ -227,12 +227,12 @@ fn an_interface_that_is_gone_takes_all_its_queues_along_and_brings_them_back_wit
     let Some(bed) = Testbed::lay_with_queues(Wiring::Routed, 2, &["ping"]) else { return };
     let ports = ["xdp:one,queues=2", "xdp:two,queues=2"];
     let forwarder = Forwarder::start_with(&bed, ports, 2, &["--idle=sleep"]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     for _ in 0..2 {
         bed.h1.ip("link del eth0");
         bed.wire(1, 2);
         wait_until("both queues are bound again", || bed.has_programs() && bed.sockets() == 4);
-        wait_for_the_path(&bed);
+        bed.wait_for_the_path();
     }
     let out = forwarder.end(Signal::INT);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -271,7 +271,7 @@ fn sleep_in_silence(mode: &str) {
     let socket = socket.to_str().expect("a path in UTF-8");
     let forwarder =
         Forwarder::start(&bed, &["--workers=2", "--idle=sleep", "--xdp-mode", mode, "--control", socket]);
-    wait_for_the_path(&bed);
+    bed.wait_for_the_path();
     let idle_rounds = || {
         let out =
             netmem(&bed).args(["stat", "workers", "--json", "--control", socket]).output().expect("netmem");
