@@ -30,7 +30,7 @@ pub fn wait_while_it_runs(child: &mut Child, what: &str, mut happened: impl FnMu
 /// How the process ended, and its output.
 fn last_words(child: &mut Child, status: ExitStatus) -> String {
     let mut said = String::new();
-    // What is no text is of no use here.
+    // Output that is not UTF-8 is left out.
     child.stdout.take().map(|mut stdout| stdout.read_to_string(&mut said).ok());
     child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said).ok());
     format!("it ended, {status}: {said}")

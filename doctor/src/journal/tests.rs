@@ -76,7 +76,7 @@ fn a_journal_that_another_process_uses_is_neither_undone_nor_written() {
     assert!(matches!(other.lock(), Err(JournalError::InUse { .. })));
     third.unlock();
     assert!(!third.path.exists(), "it has no changes");
-    // The file that was locked is gone, and whoever has it still has nothing.
+    // The lock was on a file that has been removed. A process that still has that file open does not lock the new one.
     other.lock().unwrap();
     drop(other);
     fs::remove_dir_all(folder).unwrap();

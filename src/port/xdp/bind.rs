@@ -293,7 +293,7 @@ impl Bound {
                 Registration::Shared(first) => socket.bind_shared(interface, queue, first),
             };
             let ours = 1 + self.sockets.iter().filter(|one| one.socket.strong_count() > 0).count();
-            // A given socket is of the namespace of whoever gave it.
+            // A socket that was granted belongs to the granter's namespace. Its sockets are not counted here.
             let is_held = || is_given || sockets_here().is_none_or(|sockets| sockets > ours);
             bind_when_free(busy_tries, is_held, bind)?;
             Ok((socket, rings))
