@@ -115,7 +115,11 @@ pub fn note_missing(bench: &mut Bench<'_>) {
 pub fn note_queues(bench: &mut Bench<'_>) {
     #[cfg(feature = "rivals")]
     {
-        bench.note(concat!("rtrb ", env!("RTRB_VERSION"), ": one sender, one receiver, slices of numbers"));
+        bench.note(concat!(
+            "rtrb ",
+            env!("RTRB_VERSION"),
+            ": one sender, one receiver, numbers by its chunks"
+        ));
         bench.note(concat!(
             "crossbeam ",
             env!("CROSSBEAM_VERSION"),

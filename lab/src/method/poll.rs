@@ -37,7 +37,8 @@ const WARM_UP: usize = 4;
 /// The division of a poll loop into windows.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Packets that a poll must find for its window to count.
+    /// Packets that a poll must find for its window to count; where windows count in which the device had to wait, those
+    /// of a poll that need not wait. The cost of an empty loop is subtracted for each so many packets.
     pub burst: usize,
     /// Packets in a window.
     pub packets: u64,

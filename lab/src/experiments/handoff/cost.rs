@@ -126,7 +126,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -
     let pool = Pool::new(&memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
     for (cores, peer) in [(Cores::Same, None), (Cores::Cross, Some(peer_core))] {
         let clock = bench.clock;
-        let shape = Shape { burst: BURST, packets: 2_048, waits: true };
+        let shape = Shape { burst: PASS, packets: 2_048, waits: true };
         let trip = |variant: &str, ends| {
             let sampler = PollSampler::new(&clock, shape);
             Box::new(Trip {

@@ -21,6 +21,9 @@ use crate::method::window::Windows;
 /// Number of fruitless checks after which the measured worker lets its clock be read.
 const LOOKS: usize = 256;
 
+/// Bursts that leave, at least, between two readings of the clock.
+const POLL_BURSTS: usize = 4;
+
 /// Number of consecutive rounds without movement after which nothing is in flight.
 const LAST_LOOKS: usize = 3;
 
@@ -153,7 +156,7 @@ pub(super) struct Pace<'a> {
 
 impl<'a> Pace<'a> {
     pub(super) fn new(rig: &'a Rig, clock: &'a Tsc, packets: u64, peer_core: usize) -> Pace<'a> {
-        let shape = Shape { burst: rig.plan.burst, packets, waits: true };
+        let shape = Shape { burst: POLL_BURSTS * rig.plan.burst, packets, waits: true };
         Pace { rig, clock, sampler: PollSampler::new(clock, shape), peer_core }
     }
 }
@@ -193,7 +196,7 @@ impl Variant for Pace<'_> {
         let Some((last, others)) = workers.split_last_mut() else { return Windows::default() };
         let (rig, clock, pressure) = (self.rig, self.clock, self.rig.plan.pressure);
         let mut before = rig.left();
-        let wanted = (4 * rig.plan.burst) as u64;
+        let wanted = (POLL_BURSTS * rig.plan.burst) as u64;
         let mut poll = || {
             let (mut looks, mut left) = (0, before);
             // Each of two receiving workers must have its part. If one is paused, the other's work would count for

@@ -11,7 +11,7 @@ mod rings;
 
 use std::thread;
 
-use super::sides::Side;
+use super::sides::{PASS, Side};
 use super::target::Target;
 use super::{Scene, over_first, rows};
 use crate::bench::{Bench, Cores, Effort, SetUpError};
@@ -27,8 +27,8 @@ use crate::rivals::dpdk::{BURST, Passed};
 /// before.
 const SLOTS: usize = 512;
 
-/// Items in a window, of which every poll passes at most an eighth.
-const WINDOW: u64 = 2_048;
+/// Items in a window.
+const WINDOW: u64 = 8 * PASS;
 
 /// Number of fruitless checks at the end after which nothing is in flight any more.
 const LAST_LOOKS: usize = 3;
@@ -151,7 +151,7 @@ fn measure(
     crossings: Vec<Crossing<'_>>,
     (what, named): (&str, &dyn Fn(&str) -> Label),
 ) -> Vec<Series> {
-    let shape = Shape { burst: BURST, packets: WINDOW, waits: true };
+    let shape = Shape { burst: PASS as usize, packets: WINDOW, waits: true };
     let (compared, effort) = (over_first(crossings.len()), effort(bench));
     let (series, crossings) = thread::scope(|scope| {
         let mut pairs = Vec::new();

@@ -10,7 +10,7 @@ use crate::rivals::dpdk::{BURST, PacketReceiving, PacketSending, Passed, Receivi
 use crate::rivals::libnetmem::crossing::{LaneReceiving, LaneSending};
 
 /// Items that a side passes between two readings of the clock.
-const PASS: u64 = 256;
+pub(super) const PASS: u64 = 256;
 
 /// Looks without success after which a waiting side lets its caller read the clock.
 const LOOKS: usize = 1_024;

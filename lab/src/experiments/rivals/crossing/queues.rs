@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
+use rtrb::chunks::{ChunkError, ReadChunk};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Crossing, SLOTS};
@@ -22,13 +23,13 @@ pub(super) fn rings(singly: bool) -> [Crossing<'static>; 2] {
     [rtrb, Crossing::new("crossbeam", Push(Arc::clone(&queue)), Pop(queue))]
 }
 
+/// Numbers are made in the ring's slots and read there, as netmem's are, without an array between.
 impl Side for Producer<u64> {
     #[inline(never)]
     fn pass(&mut self, next: u64) -> Passed {
         pass(next, |next| {
-            let numbers: [u64; BURST] = std::array::from_fn(|i| next + i as u64);
-            let sent = self.push_entire_slice(&numbers).is_ok();
-            Passed { items: if sent { BURST as u64 } else { 0 }, wrong: 0 }
+            let Ok(slots) = self.write_chunk_uninit(BURST) else { return Passed::default() };
+            Passed { items: slots.fill_from_iter(next..) as u64, wrong: 0 }
         })
     }
 }
@@ -36,13 +37,23 @@ impl Side for Producer<u64> {
 impl Side for Consumer<u64> {
     #[inline(never)]
     fn pass(&mut self, next: u64) -> Passed {
-        pass(next, |next| {
-            let mut numbers = [0; BURST];
-            let (came, _) = self.pop_partial_slice(&mut numbers);
-            let wrong = came.iter().zip(next..).filter(|(number, wanted)| **number != *wanted).count();
-            Passed { items: came.len() as u64, wrong: wrong as u64 }
+        pass(next, |next| match self.read_chunk(BURST) {
+            Ok(numbers) => taken(numbers, next),
+            Err(ChunkError::TooFewSlots(few)) => {
+                self.read_chunk(few).map_or(Passed::default(), |numbers| taken(numbers, next))
+            }
         })
     }
+}
+
+/// Reads the numbers where they are, and gives their slots back.
+#[inline(always)]
+fn taken(numbers: ReadChunk<'_, u64>, next: u64) -> Passed {
+    let (first, second) = numbers.as_slices();
+    let wrong = first.iter().chain(second).zip(next..).filter(|(number, wanted)| **number != *wanted).count();
+    let items = numbers.len() as u64;
+    numbers.commit_all();
+    Passed { items, wrong: wrong as u64 }
 }
 
 impl Side for Singly<Producer<u64>> {
