@@ -14,7 +14,7 @@ use super::stats::{Moving, PageLane};
 use crate::limits::ORDER_MAX;
 use crate::stats::Count;
 use crate::sync::Worker;
-use crate::sync::shim::yield_now;
+use crate::sync::shim::{yield_again, yield_now};
 
 /// How often an allocation looks again for blocks that were with workers a moment ago.
 const ROUNDS: usize = 16;
@@ -200,7 +200,7 @@ pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
     let (Some(lane), Some(_)) = (shared.locals.lane(w), shared.nodes.each().get(node)) else { return false };
     let mut back = Vec::new();
     let moving = Moving::begin(lane);
-    let range = shared.range(node);
+    let (range, mut waits) = (shared.range(node), 0);
     loop {
         if let Some(mut held) = shared.locals.enter(w) {
             held.drain(lane, |number| back.push(number));
@@ -208,7 +208,7 @@ pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
             break;
         }
         // A thief is inside, and leaves soon.
-        yield_now();
+        yield_again(&mut waits);
     }
     let before = lane.home.get() as usize;
     shared.nodes.each()[before].hit_before.add_shared(lane.hits().wrapping_sub(lane.hit_before.get()));

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::AcqRel;
 /// Free pages of a node became scarce, or are no longer scarce; see
 /// [`Memory::on_pressure`](super::Memory::on_pressure).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pressure {
     /// The node.
     pub node: usize,
@@ -20,6 +21,9 @@ pub struct Pressure {
     pub begins: bool,
     /// The number of its free pages at that moment.
     pub free: usize,
+    /// The number of this change among those of the node, from 1 on. Two threads may call at once, and the later change
+    /// may be reported first: who keeps the state keeps that of the highest number.
+    pub change: u64,
 }
 
 type OnPressure = Arc<dyn Fn(Option<&mut Worker>, Pressure) + Send + Sync>;
@@ -210,9 +214,9 @@ impl Nodes {
 
     /// The alarm to raise, if a watermark was crossed.
     fn alarm(&self, node: usize, zone: &mut MutexGuard<'_, Zone>) -> Option<Alarm> {
-        let begins = zone.crossed()?;
+        let (begins, change) = zone.crossed()?;
         let call = lock(&self.on_pressure).clone()?;
-        Some(Alarm { call, pressure: Pressure { node, begins, free: zone.free_pages() } })
+        Some(Alarm { call, pressure: Pressure { node, begins, free: zone.free_pages(), change } })
     }
 }
 

@@ -43,6 +43,17 @@ impl Page {
         Page { number }
     }
 
+    /// Creates the claim on a block of any order, of the memory that it belongs to.
+    ///
+    /// # Safety
+    /// As [`Page::claim`]; `number` is that of the block's first page.
+    pub(crate) unsafe fn claim_block(number: NonZeroU32) -> Page {
+        // SAFETY: the block is out, so its memory lives.
+        let memory = unsafe { memory_of(number) };
+        let whole = memory.index(number.get()).and_then(|index| NonZeroU32::new(memory.number(index)));
+        Page { number: whole.unwrap_or(number) }
+    }
+
     /// Process-wide number of the first page; never 0.
     #[inline(always)]
     pub fn number(&self) -> NonZeroU32 {

@@ -17,7 +17,7 @@ mod pair;
 
 pub(crate) use pair::Pair;
 
-use crate::sync::shim::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use crate::sync::shim::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, yield_again};
 #[cfg(not(loom))]
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -31,6 +31,8 @@ pub(super) const NIL: u32 = u32::MAX;
 const UNLISTED: u32 = u32::MAX - 1;
 /// In `state`: the holder's lock bit.
 const LOCKED: u8 = 0x80;
+/// Looks of a thread that waits for that bit before it yields.
+const SPINS_MAX: u32 = 10_000;
 /// In `state`: the block was taken from the reserve.
 const RESERVE: u8 = 0x40;
 /// The rest of `state`: a [`State`].
@@ -176,18 +178,27 @@ impl Desc {
         self.next.store(UNLISTED, Relaxed);
     }
 
-    /// Takes the holder's lock bit, and spins until it is free. Dropping the guard gives it up.
+    /// Takes the holder's lock bit, and spins until it is free, but not for long. Dropping the guard gives it up.
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'_> {
         // Acquire: pairs with the Release in `Locked::drop`.
         while self.state.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
-            while self.state.load(Relaxed) & LOCKED != 0 {
-                std::hint::spin_loop();
-                #[cfg(loom)]
-                loom::thread::yield_now();
-            }
+            self.wait_for_lock();
         }
         Locked { desc: self }
+    }
+
+    #[cold]
+    fn wait_for_lock(&self) {
+        let (mut spins, mut waits) = (0, 0);
+        while self.state.load(Relaxed) & LOCKED != 0 {
+            std::hint::spin_loop();
+            spins += 1;
+            // Its holder may wait for this core.
+            if cfg!(loom) || spins > SPINS_MAX {
+                yield_again(&mut waits);
+            }
+        }
     }
 }
 

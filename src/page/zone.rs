@@ -15,6 +15,8 @@ pub(crate) struct Zone {
     depot: Depot,
     /// True from the moment when the free pages fall below the low watermark until they reach the high one.
     pressed: bool,
+    /// How often that began or ended.
+    changes: u64,
     /// Set when the last handle is gone. The pages that are still out keep the memory.
     closed: bool,
     watermarks: Watermarks,
@@ -25,7 +27,7 @@ impl Zone {
     /// Makes a zone in which all of `pages` are free.
     pub(crate) fn new(table: &Table, pages: Range<u32>, watermarks: Watermarks) -> Self {
         let buddy = Buddy::new(table, pages);
-        Zone { buddy, depot: Depot::new(), watermarks, pressed: false, closed: false }
+        Zone { buddy, depot: Depot::new(), watermarks, pressed: false, changes: 0, closed: false }
     }
 
     /// The number of free pages.
@@ -87,11 +89,15 @@ impl Zone {
         self.watermarks = watermarks;
     }
 
-    /// Whether pressure began (true) or ended (false) since the last call.
-    pub(crate) fn crossed(&mut self) -> Option<bool> {
+    /// Whether pressure began (true) or ended (false) since the last call, and the number of that change.
+    pub(crate) fn crossed(&mut self) -> Option<(bool, u64)> {
         let mark = if self.pressed { self.watermarks.high } else { self.watermarks.low };
         let now = self.free_pages() < mark;
-        (std::mem::replace(&mut self.pressed, now) != now).then_some(now)
+        if std::mem::replace(&mut self.pressed, now) == now {
+            return None;
+        }
+        self.changes += 1;
+        Some((now, self.changes))
     }
 
     /// Closes the zone: the last handle is gone. The pages that are still out keep the memory.
@@ -117,7 +123,7 @@ mod tests {
         let (mut out, mut one, mut crossings) = (Vec::new(), [0], Vec::new());
         while zone.take(&table, 0, false, &mut one) == 1 {
             out.push(one[0]);
-            crossings.extend(zone.crossed().map(|began| (out.len(), began)));
+            crossings.extend(zone.crossed().map(|change| (out.len(), change)));
         }
         assert_eq!((out.len(), zone.free_pages()), (12, 4));
         assert_eq!(zone.take(&table, 2, false, &mut one), 0, "a block that is there, but is the reserve");
@@ -126,9 +132,9 @@ mod tests {
         assert_eq!(zone.take(&table, 0, false, &mut one), 0);
         while let Some(page) = out.pop() {
             zone.put(&table, page);
-            crossings.extend(zone.crossed().map(|began| (out.len(), began)));
+            crossings.extend(zone.crossed().map(|change| (out.len(), change)));
         }
-        assert_eq!(crossings, [(9, true), (4, false)]);
+        assert_eq!(crossings, [(9, (true, 1)), (4, (false, 2))]);
     }
 
     #[test]

@@ -267,7 +267,13 @@ fn take_pages(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) {
     if order == 0 {
         shared.memory.alloc_bulk(w, pages);
     } else {
-        pages.iter_mut().for_each(|place| *place = shared.memory.alloc(w, order));
+        for place in &mut *pages {
+            *place = shared.memory.alloc(w, order);
+            if place.is_none() {
+                // Each attempt in vain looks at the lists of all workers.
+                break;
+            }
+        }
     }
     if let Some(first @ None) = pages.first_mut()
         && shared.urgent

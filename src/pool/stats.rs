@@ -85,7 +85,7 @@ impl Pool {
                 ring: sent.saturating_sub(ring_full),
                 ring_full,
             },
-            released: u64::from(shared.inflight.released()),
+            released: shared.inflight.released(),
             failed: sum(|lane| &lane.failed),
             map_failed: shared.dma.failed(),
         }

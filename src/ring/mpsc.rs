@@ -11,7 +11,7 @@
 
 use super::{runs, slots, slots_for};
 use crate::limits::CACHE_LINE;
-use crate::sync::shim::{AtomicU32, yield_now};
+use crate::sync::shim::{AtomicU32, yield_again, yield_now};
 use crate::sys::cpu::{lines, prefetch_write};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -73,7 +73,8 @@ impl Mpsc {
         loop {
             let first = reserved.load(Relaxed);
             // Acquire: edge C, by way of the sender that saw it.
-            let mut used = first.wrapping_sub(seen.load(Acquire));
+            let known = seen.load(Acquire);
+            let mut used = first.wrapping_sub(known);
             if used > size || size - used < want {
                 // Acquire: edge C. It is read after `reserved`, so it may have passed it. If so, look again.
                 let consumed = self.consumed.load(Acquire);
@@ -85,8 +86,9 @@ impl Mpsc {
                     }
                     continue;
                 }
-                // Release: edge C, for a sender that sees it.
-                seen.store(consumed, Release);
+                // Release: edge C, for a sender that sees it. A sender that was paused for a whole wrap of the numbers
+                // must not put an old one back, which is why it is no store.
+                let _ = seen.compare_exchange(known, consumed, Release, Relaxed);
             }
             let n = want.min(size - used);
             if n == 0 {
@@ -224,12 +226,12 @@ impl Mpsc {
                 break first;
             }
         };
-        let mut index = self.consumed.load(Relaxed);
+        let (mut index, mut waits) = (self.consumed.load(Relaxed), 0);
         while index != end {
             // Acquire: edge S.
             let id = self.slot(index).load(Acquire);
             if id == 0 {
-                yield_now();
+                yield_again(&mut waits);
                 continue;
             }
             take(id);

@@ -7,7 +7,7 @@ use super::registry;
 use super::shared::Shared;
 use super::slabs::Chain;
 use super::stats::Attributes;
-use crate::sync::shim::{lock, yield_now};
+use crate::sync::shim::{lock, yield_again};
 use crate::sync::{Handle, Steps};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -63,11 +63,18 @@ impl<C> Live<C> {
     pub(super) fn or_end(cache: C, shared: impl Fn(&C) -> &Handle<Shared>) -> Result<(), Live<C>> {
         let handle = shared(&cache);
         let mut steps = Steps::new();
-        handle.flush_patiently(&mut steps);
-        let (others, (count, listed)) = registry::without_new_sharers(handle, || {
-            let others = handle.others();
-            (others, handle.live(if others == 0 { LISTED } else { 0 }))
-        });
+        let (others, (count, listed)) = loop {
+            // The last other handle may go, with objects in its worker's sheaf, after a flush.
+            let was_shared = handle.others() > 0;
+            handle.flush_patiently(&mut steps);
+            let found = registry::without_new_sharers(handle, || {
+                let others = handle.others();
+                (others, handle.live(if others == 0 { LISTED } else { 0 }))
+            });
+            if found.0 > 0 || !was_shared {
+                break found;
+            }
+        };
         let name = handle.name();
         if count == 0 && others == 0 {
             steps.run(|| drop(cache));
@@ -123,8 +130,9 @@ impl Shared {
 
     /// Does the same as [`Shared::flush_all`], and repeats it until the objects of every worker were taken.
     fn flush_patiently(&self, steps: &mut Steps) {
+        let mut waits = 0;
         while !self.flush_all(steps) {
-            yield_now();
+            yield_again(&mut waits);
         }
     }
 
@@ -159,14 +167,18 @@ impl Shared {
         if listed.len() >= most {
             return;
         }
-        let (ground, word) = (self.ground(), self.slabs.form.load(self.memory.table(), slab));
+        // Other threads may free objects of the slab meanwhile.
+        let (ground, word) = (self.ground(), self.slabs.snapshot(self.ground(), slab));
         let capacity = self.slabs.capacity(ground, slab);
         let mut free = vec![false; usize::from(capacity) + 1];
         let mut place = word.head;
         for _ in word.inuse..capacity {
+            if place == 0 {
+                break;
+            }
             free[usize::from(place)] = true;
-            let object = self.slabs.at(ground, slab, place.max(1), 0);
-            // SAFETY: with no other handle nothing is detached any more; what is pushed comes before this head.
+            let object = self.slabs.at(ground, slab, place, 0);
+            // SAFETY: with no other handle nothing is detached any more; what is pushed comes before the snapshot's head.
             place = unsafe { self.slabs.peek_link(ground, slab, object) }.unwrap_or(0);
         }
         let out = (1..=capacity).filter(|&place| !free[usize::from(place)]);

@@ -426,6 +426,11 @@ impl Slabs {
         empty
     }
 
+    /// The word of a slab at one moment, with the links of its freelist. No other thread may make the slab meanwhile.
+    pub(super) fn snapshot(&self, ground: Ground<'_>, slab: u32) -> Word {
+        self.form.snapshot(ground.table, slab, &self.counts.cmpxchg_double_fail)
+    }
+
     fn update(
         &self,
         ground: Ground<'_>,

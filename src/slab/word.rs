@@ -97,7 +97,8 @@ impl Word {
 }
 
 impl WordForm {
-    /// Reads the word at this moment.
+    /// Reads the word. While other threads change it, the parts of a wide one may be of two moments, and what the links
+    /// are is not known: [`WordForm::snapshot`] tells both.
     pub(super) fn load(self, table: &Table, slab: u32) -> Word {
         let desc = table.desc(slab);
         match self {
@@ -105,6 +106,14 @@ impl WordForm {
             // Acquire: pairs with the Release of `update`.
             _ => Word::unpack(desc.word.load(Acquire)),
         }
+    }
+
+    /// The word at one moment, with the links of that moment: what a free adds comes before this head. No other thread may
+    /// [store](WordForm::store) the word meanwhile.
+    pub(super) fn snapshot(self, table: &Table, slab: u32, failed: &Count) -> Word {
+        // Only a change acquires what the threads before it did, in every form.
+        let same = self.update(table, slab, failed, |word| Some(word.freeze(word.frozen)));
+        same.map_or_else(|| self.load(table, slab), |(word, _)| word)
     }
 
     /// Sets the word of a slab that belongs to the caller alone.
@@ -209,6 +218,33 @@ mod tests {
             assert_eq!((Word::unpack(next.pack()), Word::unpack_wide(next.pack_wide())), (next, next));
             assert_ne!(next.pack(), word.pack());
             word = next;
+        }
+    }
+
+    /// Pushes one object after the other, so that the head and the number in use are `k` and `OBJECTS - k` at each moment.
+    #[test]
+    fn a_snapshot_is_of_one_moment_while_another_thread_frees() {
+        const OBJECTS: u16 = 1_000;
+        for form in [WordForm::Packed, WordForm::Wide, WordForm::Lock] {
+            for _ in 0..crate::rounds::rounds(50) {
+                let (table, failed) = (Table::new(2, crate::page::DescriptorSize::Compact), Count::default());
+                form.store(&table, 1, Word::all_out(OBJECTS, false));
+                let frees = || {
+                    for k in 1..=OBJECTS {
+                        form.update(&table, 1, &Count::default(), |word| Some(word.pushed(k, 1)));
+                    }
+                };
+                std::thread::scope(|scope| {
+                    scope.spawn(frees);
+                    loop {
+                        let word = form.snapshot(&table, 1, &failed);
+                        assert_eq!(word.head + word.inuse, OBJECTS, "{form:?}: {word:?}");
+                        if word.head == OBJECTS {
+                            break;
+                        }
+                    }
+                });
+            }
         }
     }
 }

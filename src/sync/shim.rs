@@ -19,6 +19,24 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
+/// Sleeps for a moment, after many yields in vain. The thread that is waited for may have a lower priority: under
+/// SCHED_FIFO (sched(7)) it never runs beside a thread that only yields.
+#[cold]
+pub(crate) fn sleep_briefly() {
+    #[cfg(not(loom))]
+    std::thread::sleep(std::time::Duration::from_micros(50));
+}
+
+/// Yields in a loop that waits for another thread. From the 10,000th time on it sleeps as well.
+#[cold]
+pub(crate) fn yield_again(times: &mut u32) {
+    *times = times.saturating_add(1);
+    if *times > 10_000 {
+        sleep_briefly();
+    }
+    yield_now();
+}
+
 /// Locks a mutex whose data stays whole when a holder panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(tsan)]

@@ -17,7 +17,7 @@
 //! slower and still correct. Loom checks that path. Loom also checks the path above, with a fence on each side in place
 //! of the barrier.
 
-use super::shim::{AtomicU32, Mutex, UnsafeCell, fence, lock, yield_now};
+use super::shim::{AtomicU32, Mutex, UnsafeCell, fence, lock, sleep_briefly, yield_now};
 use crate::sys::membarrier;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -194,6 +194,7 @@ impl<L, G> Slot<L, G> {
             }
             yield_now();
         }
+        sleep_briefly();
         false
     }
 }

@@ -54,7 +54,7 @@ fn a_closed_pool_says_at_which_place_frames_still_are() {
 fn a_pool_counts_its_frames_right_across_the_wrap_of_its_counters() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
-    for start in [u32::MAX - 3, (1 << 31) - 3] {
+    for start in [u64::MAX - 3, u64::from(u32::MAX) - 3] {
         let pool = pool(&memory, &mut w, 64);
         pool.shared.inflight.start_at(start);
         let mut batch = Batch::new();

@@ -42,9 +42,8 @@ impl SizeClasses {
         match large::find(memory, at) {
             Found::Zero => Ok(()),
             Found::Block(number) => {
-                let ours = memory.index(number).and_then(|index| memory.number(index));
                 // SAFETY: the caller's promise; a `SizeClasses` gave the block out.
-                if let Some(page) = unsafe { large::claim(ours.unwrap_or(number)) } {
+                if let Some(page) = unsafe { large::claim(number) } {
                     memory.free(w, page);
                 }
                 Ok(())

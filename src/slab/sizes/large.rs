@@ -88,20 +88,20 @@ fn block(at: NonNull<u8>) -> Option<NonZeroU32> {
     page_at(at).filter(|number| region::address(number.get() * CHUNKS) == at.as_ptr())
 }
 
-/// Takes a block back from its holder. Returns None, and the block is never used again, if the system does not make its
-/// last page accessible.
+/// Takes a block back from its holder, who may have left padding of values in it: its bytes are values again. Returns
+/// None, and the block is never used again, if the system does not make its last page accessible.
 ///
 /// # Safety
-/// `number` is that of a [`Found::Block`] that is out, or that block's [`Memory::number`]; its claim moves into the
-/// page.
+/// `number` is that of a [`Found::Block`] that is out; its claim moves into the page.
 pub(super) unsafe fn claim(number: NonZeroU32) -> Option<Page> {
     // SAFETY: the caller's promise.
-    let (page, owner) = unsafe { (Page::claim(number), Page::owner_of(number)) };
+    let (mut page, owner) = unsafe { (Page::claim_block(number), Page::owner_of(number)) };
     page.set_owner(0);
     if owner == GUARDED && !page.guard_last(false) {
         page.into_number();
         return None;
     }
+    page.initialise();
     Some(page)
 }
 

@@ -4,7 +4,7 @@ mod failure;
 mod model;
 
 use super::*;
-use crate::page::MemoryConfig;
+use crate::page::{MemoryConfig, Page};
 use crate::slab::{Damage, DebugOptions, OnMisuse};
 use crate::sys::region::BackingPreference;
 
@@ -103,6 +103,30 @@ fn large_sizes_come_as_blocks_and_what_no_block_holds_is_refused() {
     assert_eq!(sizes.alloc(&mut w, usize::MAX), None);
     drop((sizes, w));
     all_back(&memory);
+}
+
+/// Miri finds a read of padding, in the block's first page or behind it.
+#[test]
+fn a_page_that_was_a_large_block_with_padding_in_it_is_bytes_again() {
+    let memory = memory(4, 1);
+    let mut w = memory.worker().unwrap();
+    let sizes = sizes(&memory);
+    for by_worker in [true, false] {
+        let at = sizes.alloc(&mut w, 16_384).unwrap();
+        // SAFETY: out, and the block has room for both values.
+        unsafe {
+            at.cast::<(u8, u32)>().write((1, 2));
+            at.byte_add(8_192).cast::<(u8, u32)>().write((3, 4));
+        }
+        // SAFETY: out, and its only claim.
+        unsafe { if by_worker { sizes.free(&mut w, at) } else { SizeClasses::release(at) } }.unwrap();
+        let pages: Vec<Page> = std::iter::from_fn(|| memory.alloc(&mut w, 2)).collect();
+        let block = pages.iter().find(|page| page.bytes().as_ptr() == at.as_ptr()).unwrap();
+        // Under Miri the bytes are zero again.
+        let sum: usize = block.bytes().iter().map(|&byte| usize::from(byte)).sum();
+        assert!(cfg!(miri) || sum >= 1 + 2 + 3 + 4);
+        pages.into_iter().for_each(|page| memory.free(&mut w, page));
+    }
 }
 
 #[test]

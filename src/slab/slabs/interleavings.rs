@@ -105,6 +105,45 @@ impl Site {
     }
 }
 
+/// The places on the freelist, as `destroy` walks it.
+fn walk(site: &Site) -> Vec<u16> {
+    let word = site.slabs.snapshot(site.ground(), 0);
+    let (mut walked, mut place) = (Vec::new(), word.head);
+    for _ in word.inuse..OBJECTS {
+        assert_ne!(place, 0, "{word:?} promises more than the list has");
+        walked.push(place);
+        let object = site.object(place);
+        site.hold(object);
+        // SAFETY: nothing is detached meanwhile.
+        place = unsafe { site.slabs.peek_link(site.ground(), 0, object) }.expect("a link");
+    }
+    walked
+}
+
+#[test]
+fn a_freelist_that_is_read_while_others_free_is_that_of_one_moment() {
+    for form in [WordForm::Packed, WordForm::Wide, WordForm::Lock] {
+        model(move || {
+            let site = Site::new(form, false, 1);
+            site.free(&[1], false);
+            // As a free that neither makes the first free object nor the last one, so without the node's lock.
+            let other = beside(&site, |site| {
+                let object = site.object(2);
+                site.hold(object);
+                let pushed = site.slabs.update(site.ground(), 0, |word| {
+                    // SAFETY: the object is this thread's.
+                    unsafe { site.slabs.set_link(site.ground(), object, word.head) };
+                    Some(word.pushed(2, 1))
+                });
+                assert!(pushed.is_some());
+            });
+            let walked = walk(&site);
+            other.join().unwrap();
+            assert!([vec![1], vec![2, 1]].contains(&walked), "{walked:?}");
+        });
+    }
+}
+
 /// Runs the model with each form of a slab's word.
 fn with_each_form(body: impl Fn(WordForm) + Copy + Send + Sync + 'static) {
     for form in [WordForm::Packed, WordForm::Wide] {
