@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -60,6 +61,14 @@ pub enum ChangeError {
         /// The program's standard error, or its exit status.
         said: String,
     },
+    /// A signal ended the program. The kernel may have made the change.
+    #[error("{command}: ended by signal {signal}: the change may have been made")]
+    Killed {
+        /// The whole command.
+        command: String,
+        /// The number of the signal.
+        signal: i32,
+    },
 }
 
 impl Change {
@@ -88,7 +97,7 @@ impl Change {
     ///
     /// # Errors
     /// The kernel's error, or the program's message. In that case nothing has changed, if the program reports its
-    /// failure correctly.
+    /// failure correctly. After [`ChangeError::Killed`] the change may have been made.
     pub fn apply(&self) -> Result<(), ChangeError> {
         match self {
             Change::Setting { key, to, .. } => {
@@ -146,10 +155,14 @@ pub(crate) fn file_of(key: &str) -> PathBuf {
 
 fn run(command: &[String]) -> Result<(), ChangeError> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
-    let ended = Command::new(program).args(arguments).output();
+    // Ctrl-C goes to the whole group of the terminal. It is not to end a program between its change and its exit code.
+    let ended = Command::new(program).args(arguments).process_group(0).output();
     let ended = ended.map_err(|error| ChangeError::Start { program: program.clone(), error })?;
     if ended.status.success() {
         return Ok(());
+    }
+    if let Some(signal) = ended.status.signal() {
+        return Err(ChangeError::Killed { command: command.join(" "), signal });
     }
     let said = String::from_utf8_lossy(&ended.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     let said = if said.is_empty() { ended.status.to_string() } else { said };
@@ -186,5 +199,17 @@ mod tests {
         assert!(said("ls /nonexistent").starts_with("ls /nonexistent: ls: cannot access"));
         assert!(said("netmem-no-such-program x").starts_with("netmem-no-such-program: No such file"));
         assert!(Change::run("true", "true").apply().is_ok());
+    }
+
+    /// Found in a review: Ctrl-C ended ip(8) too, which had made its change.
+    #[test]
+    fn a_program_is_in_a_process_group_of_its_own() {
+        let file = std::env::temp_dir().join(format!("netmem-doctor-group-{}", std::process::id()));
+        Change::run(&format!("cp /proc/self/stat {}", file.display()), "true").apply().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::remove_file(file).unwrap();
+        // The number of the process, its name, its state, its parent, its group.
+        let words: Vec<&str> = text.split(' ').collect();
+        assert_eq!(words[0], words[4], "{text}");
     }
 }

@@ -86,6 +86,14 @@ pub enum JournalError {
     /// The change was not made, and is not in the journal any more.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// A signal ended the program that makes the change, which may be made. It is still in the journal.
+    #[error("{error}, and it stays in the journal {path}")]
+    Killed {
+        /// The file.
+        path: PathBuf,
+        /// The program's end.
+        error: ChangeError,
+    },
 }
 
 /// The result of undoing the changes of a journal.
@@ -132,7 +140,8 @@ impl Journal {
     /// Writes a change to the journal, and makes it.
     ///
     /// # Errors
-    /// [`JournalError::Change`] if the change was not made. Any other one before anything was changed.
+    /// [`JournalError::Change`] if the change was not made. [`JournalError::Killed`] if it may have been made: an undo reverts it.
+    /// Any other one before anything was changed.
     pub fn make(&self, change: &Change) -> Result<(), JournalError> {
         if !(self.is_known)(change) {
             return Err(JournalError::Form(change.clone()));
@@ -142,6 +151,9 @@ impl Journal {
         changes.push(change.clone());
         self.write(&changes)?;
         change.apply().map_err(|error| {
+            if matches!(error, ChangeError::Killed { .. }) {
+                return JournalError::Killed { path: self.path.clone(), error };
+            }
             changes.pop();
             // If the line stays, undoing a change that was not made does no harm.
             let _ = self.write(&changes);

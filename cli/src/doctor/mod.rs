@@ -81,6 +81,10 @@ fn fix(found: &[Finding], journal: &Journal, is_quiet: bool) -> Result<Vec<Strin
             Ok(()) if is_quiet => {}
             Ok(()) => output::print(&format!("changed: {change}\n"))?,
             Err(error @ (JournalError::Change(_) | JournalError::Form(_))) => failed.push(error.to_string()),
+            Err(error @ JournalError::Killed { .. }) => {
+                let file = journal.path().display();
+                failed.push(format!("{error}: netmem doctor --undo --journal {file} reverts it"));
+            }
             // No other change could be written to this journal either.
             Err(error) => return Err(Failure::input(error)),
         }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::sandbox::{self, SandboxPlan};
 use netmem::system::broker::{self, Request};
-use netmem_doctor::{Change, Host, Journal, Wanted, findings};
+use netmem_doctor::{Change, Host, Journal, JournalError, Wanted, findings};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +45,9 @@ impl Fixes {
         }
         for change in findings(&Host::read(wanted), wanted).into_iter().filter_map(|finding| finding.change) {
             if let Err(error) = fixes.journal.make(&change) {
+                if matches!(error, JournalError::Killed { .. }) {
+                    fixes.changes().push(change);
+                }
                 // Its lines are printed already.
                 fixes.take_back().ok();
                 return Err(Failure::input(error));

@@ -145,6 +145,26 @@ fn a_change_that_fails_is_not_written_down_and_a_torn_line_is_refused() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Found in a review: ip(8) was ended by Ctrl-C after its change, which was then in no journal.
+#[test]
+fn a_change_whose_program_a_signal_ends_stays_in_the_journal_and_is_undone() {
+    let folder = folder("killed");
+    let (journal, made) = (of_any(&folder.join("journal")), folder.join("made"));
+    let script = format!("touch {}; kill -TERM $$", made.display());
+    let command = ["sh", "-c", &script].map(str::to_owned).to_vec();
+    let undo = ["rm".to_owned(), made.display().to_string()].to_vec();
+    let change = Change::Run { command, undo };
+    let error = journal.make(&change).unwrap_err();
+    assert!(matches!(error, JournalError::Killed { .. }), "{error}");
+    let line = error.to_string();
+    assert!(line.contains("ended by signal 15: ") && line.contains("it stays in the journal /"), "{line}");
+    assert!(made.exists());
+    assert_eq!(journal.changes().unwrap(), [change]);
+    assert_eq!(journal.undo().unwrap().done.len(), 1);
+    assert!(!made.exists() && !journal.path.exists());
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// Seen: with a link that led nowhere, `netmem doctor --fix` looked for the file and made it, without end.
 #[test]
 fn a_journal_that_is_a_symbolic_link_is_refused_with_one_line() {

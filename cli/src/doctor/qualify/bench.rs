@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::port::xdp::Netdev;
 use netmem::wire::MacAddr;
-use netmem_doctor::{Change, Device, Host, Interface, Journal, Wanted, WantedPort};
+use netmem_doctor::{Change, ChangeError, Device, Host, Interface, Journal, JournalError, Wanted, WantedPort};
 use std::path::Path;
 use std::process::Command;
 
@@ -79,18 +79,24 @@ impl Bench {
         Ok(())
     }
 
-    /// Sets the MTU of both.
+    /// Sets the MTU of both. Returns the message of `ip` if a driver does not support this MTU.
     ///
     /// # Errors
-    /// The message of `ip`, if a driver does not support this MTU.
-    pub fn set_mtu(&self, mtu: u32) -> Result<(), String> {
+    /// [`Failure::Run`] if `ip` did not say, or the journal cannot be written.
+    pub fn set_mtu(&self, mtu: u32) -> Result<Option<String>, Failure> {
         for name in &self.interfaces {
             let now = self.host.interfaces.get(name).map_or(1500, |interface| interface.mtu);
             let words = |mtu: u32| words(&format!("ip link set dev {name} mtu {mtu}"));
             let change = Change::Run { command: words(mtu), undo: words(now) };
-            self.journal.make(&change).map_err(|error| error.to_string())?;
+            match self.journal.make(&change) {
+                Ok(()) => {}
+                Err(JournalError::Change(error @ ChangeError::Failed { .. })) => {
+                    return Ok(Some(error.to_string()));
+                }
+                Err(error) => return Err(Failure::run(error)),
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Sets the second interface down.

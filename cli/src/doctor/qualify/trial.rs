@@ -78,7 +78,7 @@ impl Load {
 pub fn run(bench: &Bench, mode: Mode, load: Load, time: u64) -> Result<Outcome, Failure> {
     let mut outcome = Outcome { mode, load, closed: None, lacks: None, failures: Vec::new() };
     if load == Load::Jumbo
-        && let Err(why) = bench.set_mtu(mode.jumbo_mtu())
+        && let Some(why) = bench.set_mtu(mode.jumbo_mtu())?
     {
         outcome.lacks = Some(why);
         return bench.take_back().map(|()| outcome);
