@@ -14,8 +14,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A file with one change in each line, in order. From the first change that is made or undone, it is locked for this process
-/// until the value is dropped.
+/// A file with one change in each line, in order. From the first change that is made, it is locked for this process until the value
+/// is dropped or all changes are undone by [`Journal::undo`] or [`Journal::undo_these`]. A file without changes is removed then.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -161,16 +161,18 @@ impl Journal {
         })
     }
 
-    /// Undoes all changes, the last one first. The file is removed after all of them are undone.
+    /// Undoes all changes, the last one first. The file is removed after all of them are undone, and the lock is given back.
     ///
     /// # Errors
     /// [`JournalError::InUse`], [`JournalError::Line`] and [`JournalError::Foreign`], before anything was changed. [`JournalError::File`], before
     /// anything was changed, or after the changes that `done` would list.
     pub fn undo(&self) -> Result<Undone, JournalError> {
-        self.undo_to(0)
+        let undone = self.undo_to(0)?;
+        self.unlock_if(undone.failed.is_empty());
+        Ok(undone)
     }
 
-    /// Undoes all changes except the first `lasting`, the last one first.
+    /// Undoes all changes except the first `lasting`, the last one first. The journal stays locked, also without changes.
     ///
     /// # Errors
     /// As [`Journal::undo`].
@@ -188,7 +190,9 @@ impl Journal {
     /// # Errors
     /// [`JournalError::File`] after the changes were undone, as far as that is possible.
     pub fn undo_these(&self, changes: &mut Vec<Change>) -> Result<Undone, JournalError> {
-        self.undo_after(&[], changes)
+        let undone = self.undo_after(&[], changes)?;
+        self.unlock_if(changes.is_empty());
+        Ok(undone)
     }
 
     /// Undoes the changes behind the `first`, which stay in the file, and removes them from the list.
@@ -237,18 +241,28 @@ impl Journal {
         text.lines().enumerate().map(change).collect()
     }
 
-    /// Makes the file on the disk hold exactly these changes. If the process is killed, the file has the old or the
+    /// Makes the file on the disk hold exactly these changes, and keeps it locked, also without changes: another process could
+    /// otherwise write its changes there, which this one would undo. If the process is killed, the file has the old or the
     /// new contents, and never half of a line.
     fn write(&self, changes: &[Change]) -> Result<(), JournalError> {
-        if changes.is_empty() {
-            remove(&self.path).map_err(|error| self.failed(error))?;
-            // Not before: the file of the next process is another one.
-            self.unlock();
-            return Ok(());
-        }
         let lines = changes.iter().map(|change| serde_json::to_string(change).map(|line| line + "\n"));
         let text: String = lines.collect::<Result<_, _>>().map_err(|error| self.failed(error.into()))?;
-        self.replace(&text).map_err(|error| self.failed(error))
+        let replaced = self.replace(&text);
+        if replaced.is_ok() || !changes.is_empty() {
+            return replaced.map_err(|error| self.failed(error));
+        }
+        // A full disk has room for no new file, not even for an empty one.
+        remove(&self.path).map_err(|error| self.failed(error))?;
+        // Not before: the file of the next process is another one.
+        self.unlock();
+        Ok(())
+    }
+
+    /// Gives the lock back, and removes the file, if no change is left.
+    fn unlock_if(&self, is_done: bool) {
+        if is_done {
+            self.unlock();
+        }
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {

@@ -82,6 +82,29 @@ fn a_journal_that_another_process_uses_is_neither_undone_nor_written() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Found in a review: after its first undo a qualification undid the changes that another `--fix` had written there.
+#[test]
+fn a_journal_stays_locked_when_its_last_change_was_undone_or_was_not_made() {
+    let folder = folder("between");
+    let (one, other) = (of_any(&folder.join("journal")), of_any(&folder.join("journal")));
+    let [first, second] = ["first", "second"].map(|name| folder.join(name));
+    let is_refused = || {
+        let made = other.make(&file_made(&second));
+        assert!(matches!(made, Err(JournalError::InUse { .. })), "{made:?}");
+    };
+    one.make(&file_made(&first)).unwrap();
+    assert_eq!(one.undo_to(0).unwrap().done.len(), 1);
+    is_refused();
+    assert!(matches!(one.make(&Change::run("false", "true")), Err(JournalError::Change(_))));
+    is_refused();
+    assert_eq!(one.undo_to(0).unwrap().done.len(), 0);
+    is_refused();
+    assert!(!first.exists() && !second.exists());
+    drop(one);
+    assert!(!other.path.exists(), "it has no changes");
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// Seen on a full disk: one of two changes was undone, the other stayed, and an empty file was left beside the
 /// journal.
 #[test]
@@ -137,6 +160,8 @@ fn a_change_that_fails_is_not_written_down_and_a_torn_line_is_refused() {
     let folder = folder("fails");
     let journal = of_any(&folder.join("journal"));
     assert!(matches!(journal.make(&Change::run("false", "true")), Err(JournalError::Change(_))));
+    assert_eq!(journal.changes().unwrap(), []);
+    journal.unlock();
     assert!(!journal.path.exists());
     fs::write(&journal.path, "{\"setting\": {").unwrap();
     fs::set_permissions(&journal.path, Permissions::from_mode(0o600)).unwrap();

@@ -1,5 +1,6 @@
 //! The two interfaces, their changes, and the undo of the changes. COLD.
 
+use super::both;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::port::xdp::Netdev;
@@ -57,8 +58,7 @@ impl Bench {
         }
         let mut bench = Bench { interfaces: names.map(str::to_owned), macs, host, journal, lasting: 0 };
         if let Err(error) = bench.set_up() {
-            bench.restore().ok();
-            return Err(error);
+            return both(Err(error), bench.restore());
         }
         Ok(bench)
     }
