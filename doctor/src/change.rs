@@ -1,6 +1,7 @@
 //! A change of a host that can be undone.
 
 mod forms;
+mod undo;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,6 +10,10 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::Command;
+pub(crate) use undo::Reverted;
+
+/// The number of huge pages of the default size.
+pub(crate) const HUGE_PAGES: &str = "vm.nr_hugepages";
 
 /// A change, with its undo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ mod lock;
 #[cfg(test)]
 mod tests;
 
-use crate::change::{Change, ChangeError};
+use crate::change::{Change, ChangeError, Reverted};
 use lock::Lock;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -105,8 +105,21 @@ pub struct Undone {
     pub done: Vec<Change>,
     /// The changes whose interface is gone, and their effect with it. They are not in the journal any more.
     pub gone: Vec<Change>,
+    /// The changes of settings that someone else has set since, each with the value that was left alone. They are not in the journal
+    /// any more.
+    pub overwritten: Vec<(Change, String)>,
     /// The changes that could not be undone. They are still in the journal.
     pub failed: Vec<(Change, ChangeError)>,
+}
+
+impl Undone {
+    /// Returns a line for each change that was not undone because nothing is left to undo.
+    pub fn remarks(&self) -> Vec<String> {
+        let gone = |change| format!("nothing left to undo, because the interface is gone: {change}");
+        let overwritten =
+            |(change, now): &_| format!("not undone, because someone else has set it to {now} since: {change}");
+        self.gone.iter().map(gone).chain(self.overwritten.iter().map(overwritten)).collect()
+    }
 }
 
 impl Journal {
@@ -197,16 +210,17 @@ impl Journal {
 
     /// Undoes the changes behind the `first`, which stay in the file, and removes them from the list.
     fn undo_after(&self, first: &[Change], changes: &mut Vec<Change>) -> Result<Undone, JournalError> {
-        let mut undone = Undone { done: Vec::new(), gone: Vec::new(), failed: Vec::new() };
+        let mut undone =
+            Undone { done: Vec::new(), gone: Vec::new(), overwritten: Vec::new(), failed: Vec::new() };
         let (mut kept, mut unwritten) = (Vec::new(), None);
         while let Some(change) = changes.pop() {
-            let back = change.reversed();
-            match back.apply() {
-                Ok(()) => undone.done.push(back),
-                Err(error) if back.is_gone(&error) => undone.gone.push(back),
+            match change.undo() {
+                Ok(Reverted::By(back)) => undone.done.push(back),
+                Ok(Reverted::Overwritten(back, now)) => undone.overwritten.push((back, now)),
+                Err(error) if change.is_gone(&error) => undone.gone.push(change.reversed()),
                 Err(error) => {
+                    undone.failed.push((change.reversed(), error));
                     kept.insert(0, change);
-                    undone.failed.push((back, error));
                 }
             }
             // A journal that cannot be written, on a full disk, does not prevent the undo of other changes.

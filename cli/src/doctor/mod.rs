@@ -97,10 +97,11 @@ fn undo(journal: &Journal) -> Result<(), Failure> {
     for change in &undone.done {
         output::print(&format!("undone: {change}\n"))?;
     }
-    for change in &undone.gone {
-        output::print(&format!("nothing left to undo, because the interface is gone: {change}\n"))?;
+    let remarks = undone.remarks();
+    for line in &remarks {
+        output::print(&format!("{line}\n"))?;
     }
-    if undone.done.is_empty() && undone.gone.is_empty() && undone.failed.is_empty() {
+    if undone.done.is_empty() && remarks.is_empty() && undone.failed.is_empty() {
         output::print("nothing to undo\n")?;
     }
     let file = journal.path().display();

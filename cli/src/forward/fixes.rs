@@ -74,10 +74,8 @@ impl Fixes {
         }
         let failed: Vec<String> = match self.journal.undo_these(&mut changes) {
             Ok(undone) => {
-                for change in &undone.gone {
-                    let line =
-                        format_args!("netmem: nothing left to undo, because the interface is gone: {change}");
-                    log::say(Level::Warning, line);
+                for line in undone.remarks() {
+                    log::say(Level::Warning, format_args!("netmem: {line}"));
                 }
                 undone.failed.into_iter().map(|(change, error)| format!("{change}: {error}")).collect()
             }

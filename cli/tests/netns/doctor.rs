@@ -297,6 +297,25 @@ fn undo_reverts_what_fix_changed() {
     assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to undo\n");
 }
 
+/// Found in a review: `--undo` wrote the value of before over one that an administrator had set since.
+#[test]
+fn undo_leaves_a_setting_alone_that_someone_else_has_set_since_and_names_it() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
+    let (_, folder) = (faults_to_fix(&bed.dut), Folder::new("doctor-since"));
+    let journal = folder.path("journal");
+    let without_bpf = "--bounding-set -bpf,-sys_admin";
+    let fixed = doctor(&mut under(&bed.dut, "setpriv", without_bpf), &journal, "--fix packet:x0 packet:y0");
+    assert_eq!(fixed.status.code(), Some(0), "{}", String::from_utf8_lossy(&fixed.stderr));
+    set(&bed.dut, "ipv4/conf/x0/rp_filter", "0");
+    let undone = doctor(&mut netmem(&bed), &journal, "--undo");
+    let said = String::from_utf8_lossy(&undone.stdout);
+    let line = "not undone, because someone else has set it to 0 since: sysctl -w net.ipv4.conf.x0.rp_filter=1\n";
+    assert_eq!((undone.status.code(), journal.exists()), (Some(0), false), "{said}");
+    assert!(said.contains(line) && said.contains("undone: sysctl -w net.ipv4.conf.y0.rp_filter=1\n"), "{said}");
+    let file = "/proc/sys/net/ipv4/conf/x0/rp_filter";
+    assert_eq!(bed.dut.inside(|| fs::read_to_string(file)).expect("a setting"), "0\n");
+}
+
 /// Found in a review: `--undo`, which the unit runs as root after each stop, ran whatever a process of the same user had
 /// written into the journal.
 #[test]

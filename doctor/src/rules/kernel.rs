@@ -1,6 +1,6 @@
 //! Rules about the kernel's abilities, and its memory.
 
-use crate::change::Change;
+use crate::change::{Change, HUGE_PAGES};
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
 use crate::wanted::{Device, Wanted};
@@ -69,7 +69,6 @@ fn memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
 /// `vm.nr_hugepages` counts pages of the default size, which need not be 2 MiB. Then a change of it would reserve other
 /// pages, and its undo would take pages from another program.
 fn huge_pages(host: &Host, wanted: &Wanted, found: &mut Findings) {
-    const KEY: &str = "vm.nr_hugepages";
     let memory = &host.memory;
     let (pages, missing) = (memory.huge_total / HUGE, (wanted.memory - memory.huge_free).div_ceil(HUGE));
     let (from, to) = (pages.to_string(), (pages + missing).to_string());
@@ -78,8 +77,9 @@ fn huge_pages(host: &Host, wanted: &Wanted, found: &mut Findings) {
         mib(memory.huge_free),
         mib(wanted.memory)
     );
-    if memory.huge_size == HUGE && host.setting(KEY) == Some(from.as_str()) {
-        found.mend("huge-pages", Harm::Slow, "host", what, Change::Setting { key: KEY.into(), from, to });
+    if memory.huge_size == HUGE && host.setting(HUGE_PAGES) == Some(from.as_str()) {
+        let change = Change::Setting { key: HUGE_PAGES.into(), from, to };
+        found.mend("huge-pages", Harm::Slow, "host", what, change);
     } else {
         let remedy = format!("echo {to} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
         found.add("huge-pages", Harm::Slow, "host", what, remedy);

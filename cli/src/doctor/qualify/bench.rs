@@ -125,11 +125,8 @@ impl Bench {
 
     fn undo(&self, kept: usize) -> Result<(), Failure> {
         let undone = self.journal.undo_to(kept).map_err(Failure::run)?;
-        for change in &undone.gone {
-            log::say(
-                Level::Warning,
-                format_args!("netmem: nothing left to undo, because the interface is gone: {change}"),
-            );
+        for line in undone.remarks() {
+            log::say(Level::Warning, format_args!("netmem: {line}"));
         }
         let still = |(change, error)| format!("not undone, and still in the journal: {change}: {error}");
         let failed: Vec<String> = undone.failed.into_iter().map(still).collect();
