@@ -66,6 +66,14 @@ pub enum ChangeError {
         /// The program's standard error, or its exit status.
         said: String,
     },
+    /// The change was made in another network namespace. Nothing was undone.
+    #[error(
+        "it was made in another network namespace (net:[{namespace}] in lsns): undo it there, with ip netns exec or nsenter"
+    )]
+    OtherNamespace {
+        /// The number of that namespace.
+        namespace: u64,
+    },
     /// A signal ended the program. The kernel may have made the change.
     #[error("{command}: ended by signal {signal}: the change may have been made")]
     Killed {
@@ -113,13 +121,17 @@ impl Change {
         }
     }
 
-    /// Returns true if the change was not made because its interface is gone.
-    pub(crate) fn is_gone(&self, error: &ChangeError) -> bool {
-        let Some(interface) = forms::interface(self) else { return false };
-        match error {
-            ChangeError::Setting { error, .. } => error.kind() == io::ErrorKind::NotFound,
-            // Its name may be an alternative one, as the programs take it.
-            _ => crate::read::links::is_gone(&interface),
+    /// Returns true if the interface of the change is gone. A setting that is not there may only be hidden, or not be offered by
+    /// the kernel. The name may be an alternative one, as the programs take it.
+    pub(crate) fn is_gone(&self) -> bool {
+        forms::interface(self).is_some_and(|interface| crate::read::links::is_gone(&interface))
+    }
+
+    /// Returns true if the change has an effect on one network namespace only.
+    pub(crate) fn is_of_a_network_namespace(&self) -> bool {
+        match self {
+            Change::Setting { key, .. } => key.starts_with("net."),
+            Change::Run { .. } => true,
         }
     }
 }
@@ -184,6 +196,16 @@ mod tests {
             file_of("net.ipv4.conf.eth0/7.rp_filter"),
             PathBuf::from("/proc/sys/net/ipv4/conf/eth0.7/rp_filter")
         );
+    }
+
+    /// Found in a review: a setting that could not be seen counted as that of an interface which is gone.
+    #[test]
+    fn a_change_is_gone_with_its_interface_and_not_with_its_file() {
+        let of = |name: &str| {
+            let key = interface_key("ipv6", name, "force_forwarding");
+            Change::Setting { key, from: "1".into(), to: "0".into() }.is_gone()
+        };
+        assert_eq!((of("netmem-none"), of("lo")), (true, false));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! A journal of changes. Each change is written before it is made, so that it can be undone even after the process
 //! is killed.
 
+mod line;
 mod lock;
 #[cfg(test)]
 mod tests;
 
 use crate::change::{Change, ChangeError, Reverted};
+use line::Line;
 use lock::Lock;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +16,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A file with one change in each line, in order. From the first change that is made, it is locked for this process until the value
+/// A file with one change in each line, in order, and its network namespace. From the first change that is made, it is locked for this process until the value
 /// is dropped or all changes are undone by [`Journal::undo`] or [`Journal::undo_these`]. A file without changes is removed then.
 #[derive(Debug)]
 pub struct Journal {
@@ -116,8 +118,9 @@ impl Undone {
     /// Returns a line for each change that was not undone because nothing is left to undo.
     pub fn remarks(&self) -> Vec<String> {
         let gone = |change| format!("nothing left to undo, because the interface is gone: {change}");
-        let overwritten =
-            |(change, now): &_| format!("not undone, because someone else has set it to {now} since: {change}");
+        let overwritten = |(change, now): &_| {
+            format!("not undone, because someone else has set it to {now} since: {change}")
+        };
         self.gone.iter().map(gone).chain(self.overwritten.iter().map(overwritten)).collect()
     }
 }
@@ -160,16 +163,16 @@ impl Journal {
             return Err(JournalError::Form(change.clone()));
         }
         self.lock()?;
-        let mut changes = self.changes()?;
-        changes.push(change.clone());
-        self.write(&changes)?;
+        let mut lines = self.lines()?;
+        lines.push(Line::of(change.clone()));
+        self.write(&lines)?;
         change.apply().map_err(|error| {
             if matches!(error, ChangeError::Killed { .. }) {
                 return JournalError::Killed { path: self.path.clone(), error };
             }
-            changes.pop();
+            lines.pop();
             // If the line stays, undoing a change that was not made does no harm.
-            let _ = self.write(&changes);
+            let _ = self.write(&lines);
             JournalError::Change(error)
         })
     }
@@ -191,42 +194,49 @@ impl Journal {
     /// As [`Journal::undo`].
     pub fn undo_to(&self, lasting: usize) -> Result<Undone, JournalError> {
         self.lock_existing()?;
-        let mut first = self.changes()?;
-        let mut changes = first.split_off(lasting.min(first.len()));
-        self.undo_after(&first, &mut changes)
+        let mut first = self.lines()?;
+        let mut lines = first.split_off(lasting.min(first.len()));
+        self.undo_after(&first, &mut lines)
     }
 
     /// Undoes these changes, the last one first, and removes those that are undone from the list. The file is not read, because
     /// another process may have written it since. It only gets what is left to undo. The journal is not locked for this: lock it
-    /// before the changes are made.
+    /// before the changes are made. They were made in this network namespace.
     ///
     /// # Errors
     /// [`JournalError::File`] after the changes were undone, as far as that is possible.
     pub fn undo_these(&self, changes: &mut Vec<Change>) -> Result<Undone, JournalError> {
-        let undone = self.undo_after(&[], changes)?;
-        self.unlock_if(changes.is_empty());
-        Ok(undone)
+        let mut lines: Vec<Line> = changes.drain(..).map(Line::of).collect();
+        let undone = self.undo_after(&[], &mut lines);
+        *changes = lines.into_iter().map(|line| line.change).collect();
+        self.unlock_if(undone.is_ok() && changes.is_empty());
+        undone
     }
 
     /// Undoes the changes behind the `first`, which stay in the file, and removes them from the list.
-    fn undo_after(&self, first: &[Change], changes: &mut Vec<Change>) -> Result<Undone, JournalError> {
+    fn undo_after(&self, first: &[Line], lines: &mut Vec<Line>) -> Result<Undone, JournalError> {
         let mut undone =
             Undone { done: Vec::new(), gone: Vec::new(), overwritten: Vec::new(), failed: Vec::new() };
         let (mut kept, mut unwritten) = (Vec::new(), None);
-        while let Some(change) = changes.pop() {
-            match change.undo() {
+        while let Some(line) = lines.pop() {
+            let change = &line.change;
+            let elsewhere = line.elsewhere().map(|namespace| ChangeError::OtherNamespace { namespace });
+            match elsewhere.map_or_else(|| change.undo(), Err) {
                 Ok(Reverted::By(back)) => undone.done.push(back),
                 Ok(Reverted::Overwritten(back, now)) => undone.overwritten.push((back, now)),
-                Err(error) if change.is_gone(&error) => undone.gone.push(change.reversed()),
+                // An interface of another namespace is never here.
+                Err(error) if !matches!(error, ChangeError::OtherNamespace { .. }) && change.is_gone() => {
+                    undone.gone.push(change.reversed())
+                }
                 Err(error) => {
                     undone.failed.push((change.reversed(), error));
-                    kept.insert(0, change);
+                    kept.insert(0, line);
                 }
             }
             // A journal that cannot be written, on a full disk, does not prevent the undo of other changes.
-            unwritten = self.write(&[first, &changes[..], &kept[..]].concat()).err();
+            unwritten = self.write(&[first, &lines[..], &kept[..]].concat()).err();
         }
-        *changes = kept;
+        *lines = kept;
         unwritten.map_or(Ok(undone), Err)
     }
 
@@ -235,6 +245,10 @@ impl Journal {
     /// # Errors
     /// As [`Journal::undo`].
     pub fn changes(&self) -> Result<Vec<Change>, JournalError> {
+        Ok(self.lines()?.into_iter().map(|line| line.change).collect())
+    }
+
+    fn lines(&self) -> Result<Vec<Line>, JournalError> {
         let Some(mut file) = lock::open(&self.path).map_err(|error| self.failed(error))? else {
             return Ok(Vec::new());
         };
@@ -246,8 +260,8 @@ impl Journal {
         file.read_to_string(&mut text).map_err(|error| self.failed(error))?;
         let change = |(at, line): (usize, &str)| {
             let (path, number) = (self.path.clone(), at + 1);
-            match serde_json::from_str::<Change>(line) {
-                Ok(change) if (self.is_known)(&change) => Ok(change),
+            match serde_json::from_str::<Line>(line) {
+                Ok(line) if (self.is_known)(&line.change) => Ok(line),
                 Ok(_) => Err(JournalError::Foreign { path, line: number }),
                 Err(error) => Err(JournalError::Line { path, line: number, error }),
             }
@@ -258,11 +272,11 @@ impl Journal {
     /// Makes the file on the disk hold exactly these changes, and keeps it locked, also without changes: another process could
     /// otherwise write its changes there, which this one would undo. If the process is killed, the file has the old or the
     /// new contents, and never half of a line.
-    fn write(&self, changes: &[Change]) -> Result<(), JournalError> {
-        let lines = changes.iter().map(|change| serde_json::to_string(change).map(|line| line + "\n"));
-        let text: String = lines.collect::<Result<_, _>>().map_err(|error| self.failed(error.into()))?;
+    fn write(&self, lines: &[Line]) -> Result<(), JournalError> {
+        let texts = lines.iter().map(|line| serde_json::to_string(line).map(|text| text + "\n"));
+        let text: String = texts.collect::<Result<_, _>>().map_err(|error| self.failed(error.into()))?;
         let replaced = self.replace(&text);
-        if replaced.is_ok() || !changes.is_empty() {
+        if replaced.is_ok() || !lines.is_empty() {
             return replaced.map_err(|error| self.failed(error));
         }
         // A full disk has room for no new file, not even for an empty one.

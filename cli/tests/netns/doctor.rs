@@ -309,9 +309,13 @@ fn undo_leaves_a_setting_alone_that_someone_else_has_set_since_and_names_it() {
     set(&bed.dut, "ipv4/conf/x0/rp_filter", "0");
     let undone = doctor(&mut netmem(&bed), &journal, "--undo");
     let said = String::from_utf8_lossy(&undone.stdout);
-    let line = "not undone, because someone else has set it to 0 since: sysctl -w net.ipv4.conf.x0.rp_filter=1\n";
+    let line =
+        "not undone, because someone else has set it to 0 since: sysctl -w net.ipv4.conf.x0.rp_filter=1\n";
     assert_eq!((undone.status.code(), journal.exists()), (Some(0), false), "{said}");
-    assert!(said.contains(line) && said.contains("undone: sysctl -w net.ipv4.conf.y0.rp_filter=1\n"), "{said}");
+    assert!(
+        said.contains(line) && said.contains("undone: sysctl -w net.ipv4.conf.y0.rp_filter=1\n"),
+        "{said}"
+    );
     let file = "/proc/sys/net/ipv4/conf/x0/rp_filter";
     assert_eq!(bed.dut.inside(|| fs::read_to_string(file)).expect("a setting"), "0\n");
 }

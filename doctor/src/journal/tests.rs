@@ -293,6 +293,7 @@ fn changes_of_an_interface_that_is_gone_leave_the_journal_and_the_others_are_und
     ];
     // This interface is there, and has no such setting.
     let stays = Change::run("ethtool -L lo combined 2", "ethtool -L lo combined 1");
+    // As an older version wrote them, without a namespace.
     let lines = [&gone[..], std::slice::from_ref(&stays)].concat();
     let text: String = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
     fs::write(&journal.path, text).unwrap();
@@ -301,5 +302,26 @@ fn changes_of_an_interface_that_is_gone_leave_the_journal_and_the_others_are_und
     let backwards: Vec<Change> = gone.iter().rev().map(Change::reversed).collect();
     assert_eq!((undone.done.len(), undone.gone, undone.failed.len()), (0, backwards, 1));
     assert_eq!(journal.changes().unwrap(), [stays]);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Found in a review: in another network namespace `--undo` found no interface and dropped the changes.
+#[test]
+fn a_change_of_another_network_namespace_stays_in_the_journal_and_is_named() {
+    let folder = folder("namespace");
+    let journal = Journal::at(&folder.join("journal"));
+    let change = Change::run("ip link set dev netmem-none up", "ip link set dev netmem-none down");
+    let of = |change: &Change| Line { change: change.clone(), network_namespace: Some(7) };
+    let text = serde_json::to_string(&of(&change)).unwrap();
+    assert!(text.ends_with(",\"network_namespace\":7}"), "{text}");
+    fs::write(&journal.path, text).unwrap();
+    fs::set_permissions(&journal.path, Permissions::from_mode(0o600)).unwrap();
+    let undone = journal.undo().unwrap();
+    assert_eq!((undone.gone.len(), undone.failed.len()), (0, 1), "{undone:?}");
+    let error = undone.failed[0].1.to_string();
+    assert!(error.contains("another network namespace (net:[7] in lsns)"), "{error}");
+    assert_eq!(journal.lines().unwrap(), [of(&change)]);
+    let pages = Change::Setting { key: "vm.nr_hugepages".into(), from: "1".into(), to: "2".into() };
+    assert_eq!((of(&pages).elsewhere(), Line::of(change).elsewhere()), (None, None));
     fs::remove_dir_all(folder).unwrap();
 }

@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::port::xdp::Netdev;
 use netmem::wire::MacAddr;
-use netmem_doctor::{Change, ChangeError, Device, Host, Interface, Journal, JournalError, Wanted, WantedPort};
+use netmem_doctor::{
+    Change, ChangeError, Device, Host, Interface, Journal, JournalError, Wanted, WantedPort,
+};
 use std::path::Path;
 use std::process::Command;
 
