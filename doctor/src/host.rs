@@ -74,7 +74,7 @@ pub struct NeighbourTable {
 pub struct MemoryState {
     /// Bytes that are available without swapping (MemAvailable).
     pub available: u64,
-    /// Free huge pages of 2 MiB, in bytes.
+    /// Huge pages of 2 MiB that are free and promised to no mapping, in bytes.
     pub huge_free: u64,
     /// All huge pages of 2 MiB, in bytes.
     pub huge_total: u64,

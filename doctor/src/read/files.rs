@@ -50,20 +50,24 @@ pub fn memory() -> MemoryState {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
     };
-    let pages = |name: &str| {
-        let path = Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").join(name);
-        line_of(&path).and_then(|line| line.parse::<u64>().ok()).unwrap_or(0)
-    };
+    let (huge_free, huge_total) = huge_pages(Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB"));
     let chosen = line_of(Path::new("/sys/kernel/mm/transparent_hugepage/enabled")).unwrap_or_default();
     let chosen = chosen.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
     MemoryState {
         available: of("MemAvailable") << 10,
-        huge_free: pages("free_hugepages") * HUGE,
-        huge_total: pages("nr_hugepages") * HUGE,
+        huge_free: huge_free * HUGE,
+        huge_total: huge_total * HUGE,
         huge_size: of("Hugepagesize") << 10,
         transparent: chosen,
         ..MemoryState::default()
     }
+}
+
+/// Returns the numbers of huge pages that a new mapping can have, and of all, from the kernel's folder. Pages that are promised to a
+/// mapping which has not touched them yet still count as free there.
+fn huge_pages(folder: &Path) -> (u64, u64) {
+    let pages = |name: &str| line_of(&folder.join(name)).and_then(|line| line.parse().ok()).unwrap_or(0_u64);
+    (pages("free_hugepages").saturating_sub(pages("resv_hugepages")), pages("nr_hugepages"))
 }
 
 /// Returns the tables of neighbours that the kernel shows.
@@ -253,6 +257,21 @@ mod tests {
         let text = "entries  allocs   table_fulls\n00000400 00003bd8 00000010\n00000400 000026b5 00000002\n";
         assert_eq!(neighbour_table(text), table(1024, 18));
         assert_eq!((neighbour_table(""), neighbour_table("entries\nx\n")), (None, None));
+    }
+
+    /// Found in a review: pages that another program had mapped and not touched counted as free.
+    #[test]
+    fn huge_pages_that_are_promised_to_another_program_are_not_free() {
+        let folder = std::env::temp_dir().join(format!("netmem-doctor-huge-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (name, pages) in
+            [("nr_hugepages", "64\n"), ("free_hugepages", "40\n"), ("resv_hugepages", "30\n")]
+        {
+            fs::write(folder.join(name), pages).unwrap();
+        }
+        assert_eq!(huge_pages(&folder), (10, 64));
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(huge_pages(&folder), (0, 0));
     }
 
     #[test]
