@@ -6,7 +6,7 @@ use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted, WantedPort, XdpPlace};
 
 /// Kinds of interfaces that receive packets first received by another interface.
-const ON_TOP: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
+pub(super) const ON_TOP: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
@@ -75,9 +75,7 @@ fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
         if let Some(kind @ ("bond" | "team")) = its.kind.as_deref() {
-            let is_member = |other: &Interface| other.controller.as_deref() == Some(name);
-            let members = host.interfaces.iter().filter(|(_, other)| is_member(other));
-            let members: Vec<_> = members.map(|(name, _)| format!("xdp:{name}")).collect();
+            let members: Vec<_> = members(host, name).map(|(name, _)| format!("xdp:{name}")).collect();
             let what =
                 format!("it is a {kind}: packets arrive on the queues of its members, and never on its own");
             let remedy = if members.is_empty() {
@@ -124,6 +122,12 @@ pub fn bridges(host: &Host, wanted: &Wanted, found: &mut Findings) {
         };
         found.add(rule, Harm::Loses, &port.name, what, remedy);
     }
+}
+
+/// Iterates over the interfaces that belong to the one with this main name.
+pub(super) fn members<'a>(host: &'a Host, name: &'a str) -> impl Iterator<Item = (&'a str, &'a Interface)> {
+    let all = host.interfaces.iter().map(|(member, its)| (&member[..], its));
+    all.filter(move |(_, its)| its.controller.as_deref() == Some(name))
 }
 
 /// Returns the interface that this one belongs to, and its kind.

@@ -1,11 +1,13 @@
 //! Rules about offloads of cards and hosts.
 
+use super::beside::{ON_TOP, members};
 use super::interface;
 use crate::change::Change;
 use crate::finding::{Findings, Harm};
 use crate::host::{Host, Interface};
 use crate::wanted::{Wanted, WantedPort, XdpPlace};
 use netmem::port::xdp::XdpModePreference;
+use std::collections::BTreeSet;
 
 /// The segmentation of UDP by a sender, in the kernel and in `ethtool -K`.
 const UDP_SEGMENTS: &str = "tx-udp-segmentation";
@@ -13,7 +15,7 @@ const UDP_SEGMENTS: &str = "tx-udp-segmentation";
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         if let Some((name, its)) = interface(host, name) {
-            joined(port, (name, its), found);
+            joined(host, port, (name, its), found);
         }
     }
     for (port, place) in wanted.xdp() {
@@ -58,13 +60,39 @@ impl Offload<'_> {
 }
 
 /// Finds LRO: packets that a card has merged by LRO cannot be split into the original packets.
-fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
-    if its.offloads.contains("rx-lro") {
-        let what =
-            "the card merges received packets (LRO), which then cannot be forwarded as received".to_owned();
-        let offload = Offload { interface: (name, its), kernel: "rx-lro", name: "large-receive-offload" };
+fn joined(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    let cards = cards(host, (name, its));
+    for (card, its) in cards.into_iter().filter(|(_, its)| its.offloads.contains("rx-lro")) {
+        let below = if card == name { String::new() } else { format!(" {card} below it") };
+        let what = format!(
+            "the card{below} merges received packets (LRO), which then cannot be forwarded as received"
+        );
+        let offload = Offload { interface: (card, its), kernel: "rx-lro", name: "large-receive-offload" };
         offload.report(("lro", Harm::Loses), port, what, found);
     }
+}
+
+/// Returns the interfaces that receive the packets of this one: itself, or the members of a bond or team, or what a VLAN and the
+/// like is on top of. What an upper interface says of LRO is not what they do. Where it is turned off, the kernel turns it off on
+/// all interfaces below, and does not turn it on again with the upper one (`netdev_sync_lower_features`).
+fn cards<'a>(host: &'a Host, top: (&'a str, &'a Interface)) -> Vec<(&'a str, &'a Interface)> {
+    let (mut cards, mut left) = (Vec::new(), vec![top]);
+    // Of a saved host nothing is certain. Its interfaces may be on top of each other in a circle.
+    let mut seen = BTreeSet::new();
+    while let Some((name, its)) = left.pop() {
+        if !seen.insert(name) {
+            continue;
+        }
+        match its.kind.as_deref() {
+            Some("bond" | "team") => left.extend(members(host, name)),
+            Some(kind) if ON_TOP.contains(&kind) => {
+                left.extend(its.link.as_deref().and_then(|below| interface(host, below)))
+            }
+            _ => cards.push((name, its)),
+        }
+    }
+    cards.sort_by_key(|(name, _)| *name);
+    cards
 }
 
 /// Finds GRO in hardware. The card says how it merged packets, but not to XDP: native mode may be refused, and

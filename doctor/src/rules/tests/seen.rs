@@ -323,3 +323,35 @@ fn receive_queues_without_a_transmit_queue_are_reported() {
         assert!(finding.what.starts_with(what), "{finding}");
     }
 }
+
+/// Found in a review: `ethtool -K bond0 large-receive-offload off` turned LRO off on all members, and its undo did not turn it on.
+#[test]
+fn lro_of_a_bond_is_that_of_its_members_and_each_gets_a_change_of_its_own() {
+    let (mut host, mut wanted) = (good_host(), wanted());
+    let upper = |kind: &str, link: Option<&str>| {
+        let mut upper = soft(kind, link);
+        upper.offloads.insert("rx-lro".into());
+        upper
+    };
+    host.interfaces.insert("bond0".into(), upper("bond", None));
+    host.interfaces.insert("bond0.7".into(), upper("vlan", Some("bond0")));
+    for name in ["eth0", "eth1"] {
+        host.interfaces.get_mut(name).unwrap().controller = Some("bond0".into());
+    }
+    wanted.ports = vec![packet("bond0"), packet("bond0.7")];
+    let lro = |host: &Host| {
+        let all = findings(host, &wanted).into_iter().filter(|finding| finding.rule == "lro");
+        all.collect::<Vec<_>>()
+    };
+    assert_eq!(lro(&host), [], "no member merges packets");
+    for name in ["eth0", "eth1"] {
+        host.interfaces.get_mut(name).unwrap().offloads.insert("rx-lro".into());
+    }
+    let off = |name: &str| format!("ethtool -K {name} large-receive-offload off");
+    let found = lro(&host);
+    assert_eq!(changes(&found), [off("eth0"), off("eth1")]);
+    assert!(found.len() == 4 && found[1].what.starts_with("the card eth1 below it merges"), "{found:?}");
+    // As a saved host may be.
+    host.interfaces.insert("bond0".into(), upper("vlan", Some("bond0.7")));
+    assert_eq!(lro(&host), []);
+}
