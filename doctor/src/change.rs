@@ -127,6 +127,11 @@ impl Change {
         forms::interface(self).is_some_and(|interface| crate::read::links::is_gone(&interface))
     }
 
+    /// Returns the interface whose link a program of this change may have set up or reset.
+    pub(crate) fn link(&self) -> Option<String> {
+        forms::interface(self).filter(|_| matches!(self, Change::Run { .. }))
+    }
+
     /// Returns true if the change has an effect on one network namespace only.
     pub(crate) fn is_of_a_network_namespace(&self) -> bool {
         match self {

@@ -10,6 +10,7 @@
 //! examined elsewhere.
 #![forbid(unsafe_code)]
 
+mod again;
 mod change;
 mod finding;
 mod host;
@@ -18,6 +19,7 @@ mod read;
 mod rules;
 mod wanted;
 
+pub use again::{FIX_LOOKS, await_carriers, new_changes};
 pub use change::{Change, ChangeError};
 pub use finding::{Finding, Harm};
 pub use host::{

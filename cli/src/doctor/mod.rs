@@ -9,8 +9,15 @@ use crate::args::{DoctorArgs, ForwardArgs, forward_with};
 use crate::failure::Failure;
 use crate::forward;
 use crate::output;
-use netmem_doctor::{Finding, Harm, Host, Journal, JournalError, Wanted, findings};
+use netmem_doctor::{
+    Change, FIX_LOOKS, Finding, Harm, Host, Journal, JournalError, Wanted, await_carriers, findings,
+    new_changes,
+};
 use report::Report;
+use std::time::Duration;
+
+/// The time that a link which was just changed may take to have a carrier. Without it, that is a finding.
+const CARRIER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Examines the host, and makes or undoes changes if the arguments ask for it.
 ///
@@ -44,10 +51,32 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if !args.fix || found.iter().all(|finding| finding.change.is_none()) {
         return print(&Report { findings: &found, unseen: &host.unseen, can_fix: !args.fix }, args.json);
     }
-    let failed = fix(&found, &journal, args.json)?;
-    let host = Host::read(&wanted);
-    let left = findings(&host, &wanted);
-    let printed = print(&Report { findings: &left, unseen: &host.unseen, can_fix: false }, args.json);
+    fix_all((host, found), &wanted, &journal, args.json)
+}
+
+/// Makes the changes of the findings, and those of what they uncover, and prints what is left.
+///
+/// # Errors
+/// As [`fix`] and [`print`].
+fn fix_all(
+    (mut host, mut found): (Host, Vec<Finding>),
+    wanted: &Wanted,
+    journal: &Journal,
+    as_json: bool,
+) -> Result<(), Failure> {
+    let (mut tried, mut failed) = (Vec::new(), Vec::new());
+    for _ in 0..FIX_LOOKS {
+        let changes = new_changes(&found, &tried);
+        if changes.is_empty() {
+            break;
+        }
+        failed.extend(fix(&changes, journal, as_json)?);
+        await_carriers(&changes, &host, CARRIER_TIMEOUT);
+        tried.extend(changes);
+        host = Host::read(wanted);
+        found = findings(&host, wanted);
+    }
+    let printed = print(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, as_json);
     if failed.is_empty() { printed } else { Err(Failure::Run(failed)) }
 }
 
@@ -74,9 +103,9 @@ fn print(report: &Report<'_>, as_json: bool) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Input`] at the first change that the journal cannot hold; earlier changes are in the journal.
 /// [`Failure::Run`] if the output cannot be written because its reader is gone.
-fn fix(found: &[Finding], journal: &Journal, is_quiet: bool) -> Result<Vec<String>, Failure> {
+fn fix(changes: &[Change], journal: &Journal, is_quiet: bool) -> Result<Vec<String>, Failure> {
     let mut failed = Vec::new();
-    for change in found.iter().filter_map(|finding| finding.change.as_ref()) {
+    for change in changes {
         match journal.make(change) {
             Ok(()) if is_quiet => {}
             Ok(()) => output::print(&format!("changed: {change}\n"))?,

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::sandbox::{self, SandboxPlan};
 use netmem::system::broker::{self, Request};
-use netmem_doctor::{Change, Host, Journal, JournalError, Wanted, findings};
+use netmem_doctor::{Change, FIX_LOOKS, Host, Journal, JournalError, Wanted, findings, new_changes};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,22 +43,36 @@ impl Fixes {
                  netmem doctor --undo --journal {name}, or give another file; if you have undone them yourself, remove it"
             )));
         }
-        for change in findings(&Host::read(wanted), wanted).into_iter().filter_map(|finding| finding.change) {
-            if let Err(error) = fixes.journal.make(&change) {
-                if matches!(error, JournalError::Killed { .. }) {
-                    fixes.changes().push(change);
-                }
-                // Its lines are printed already.
-                fixes.take_back().ok();
-                return Err(Failure::input(error));
+        for _ in 0..FIX_LOOKS {
+            let found = findings(&Host::read(wanted), wanted);
+            let changes = new_changes(&found, &fixes.changes());
+            if changes.is_empty() {
+                break;
             }
-            log::say(Level::Info, format_args!("netmem: changed for this run: {change}"));
-            fixes.changes().push(change);
+            changes.into_iter().try_for_each(|change| fixes.make_one(change))?;
         }
         if fixes.changes().is_empty() {
             fixes.journal.unlock();
         }
         Ok(fixes)
+    }
+
+    /// Makes a change. If it fails, those before it are undone.
+    ///
+    /// # Errors
+    /// [`Failure::Input`].
+    fn make_one(&self, change: Change) -> Result<(), Failure> {
+        if let Err(error) = self.journal.make(&change) {
+            if matches!(error, JournalError::Killed { .. }) {
+                self.changes().push(change);
+            }
+            // Its lines are printed already.
+            self.take_back().ok();
+            return Err(Failure::input(error));
+        }
+        log::say(Level::Info, format_args!("netmem: changed for this run: {change}"));
+        self.changes().push(change);
+        Ok(())
     }
 
     /// Undoes the changes, the last one first, and prints a line for each that cannot be undone. Such a change is

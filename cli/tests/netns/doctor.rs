@@ -11,7 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The program inside, under another program that takes something away from it.
 fn under(dut: &Namespace, program: &str, words: &str) -> Command {
@@ -318,6 +318,41 @@ fn undo_leaves_a_setting_alone_that_someone_else_has_set_since_and_names_it() {
     );
     let file = "/proc/sys/net/ipv4/conf/x0/rp_filter";
     assert_eq!(bed.dut.inside(|| fs::read_to_string(file)).expect("a setting"), "0\n");
+}
+
+/// Found in a review: the check after the changes reported that the interface had no carrier, because it looked at once.
+#[test]
+fn a_fix_waits_for_the_carrier_of_an_interface_that_it_has_set_up() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let (far, folder) = (Namespace::new("far").expect("a namespace"), Folder::new("doctor-carrier"));
+    bed.dut.ip("link add x0 type veth peer name x1");
+    bed.dut.ip(&format!("link set x1 netns {}", far.name()));
+    let mut command = netmem(&bed);
+    command.args(["doctor", "--fix", "packet:x0", "--journal"]).arg(folder.path("journal"));
+    let fixing = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem");
+    wait_until("it is set up", || bed.dut.ip("link show dev x0").contains(",UP"));
+    // As a card that negotiates.
+    far.ip("link set x1 up");
+    let out = fixing.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert_eq!((out.status.code(), said.ends_with("\nnothing found\n")), (Some(0), true), "{said}");
+}
+
+/// Found in a review: only one of two joined interfaces was set up.
+#[test]
+fn a_fix_also_makes_the_changes_that_its_changes_uncover() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("doctor-uncovered");
+    let journal = folder.path("journal");
+    bed.dut.ip("link add x0 type veth peer name x1");
+    let are_up = || ["x0", "x1"].map(|end| bed.dut.ip(&format!("link show dev {end}")).contains(",UP"));
+    let fixed = doctor(&mut netmem(&bed), &journal, "--fix packet:x0");
+    let said = String::from_utf8_lossy(&fixed.stdout);
+    let lines = "changed: ip link set dev x0 up\nchanged: ip link set dev x1 up\n";
+    assert!(said.starts_with(lines) && said.ends_with("\nnothing found\n"), "{said}");
+    assert_eq!((fixed.status.code(), are_up()), (Some(0), [true; 2]));
+    assert!(doctor(&mut netmem(&bed), &journal, "--undo").status.success());
+    assert_eq!((are_up(), journal.exists()), ([false; 2], false));
 }
 
 /// Found in a review: `--undo`, which the unit runs as root after each stop, ran whatever a process of the same user had
