@@ -12,6 +12,9 @@ pub const CHUNK_SHIFT: u32 = CHUNK_SIZE.trailing_zeros();
 /// Bytes of the largest frame.
 pub const FRAME_SIZE_MAX: usize = 32 << 10;
 
+/// The largest MTU whose packets most drivers take in one buffer with an XDP program. Some take up to 500 bytes more.
+pub const ONE_BUFFER_MTU_MAX: u32 = 3000;
+
 /// The maximum number of frames in one [`Pool`](crate::pool::Pool).
 pub const FRAMES_MAX: usize = 1 << 22;
 

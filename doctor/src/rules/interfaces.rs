@@ -5,13 +5,10 @@ use crate::change::Change;
 use crate::finding::{Findings, Harm};
 use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted, WantedPort};
-use netmem::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
+use netmem::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, ONE_BUFFER_MTU_MAX, PAGE_SIZE};
 use netmem::pool::PoolConfig;
 use netmem::port::xdp::XdpModePreference;
 use netmem::wire::ethernet::HEADER_LEN;
-
-/// The largest MTU in native mode if a packet must be in one buffer: a page without headroom and tail.
-const ONE_BUFFER: u32 = 3498;
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
@@ -133,10 +130,13 @@ fn modes(port: &WantedPort, mode: XdpModePreference, (name, its): (&str, &Interf
             what,
             "if this is intended, give --xdp-mode generic".to_owned(),
         );
-    } else if its.mtu > ONE_BUFFER && !(its.kind.is_some() && offered.several_buffers) {
-        let what =
-            format!("native XDP needs packets in one buffer, and MTU {} allows longer packets", its.mtu);
-        let remedy = format!("ip link set dev {name} mtu {ONE_BUFFER}, or packet:{name}");
+    } else if its.mtu > ONE_BUFFER_MTU_MAX && !(its.kind.is_some() && offered.several_buffers) {
+        let what = format!(
+            "native XDP needs packets in one buffer, and MTU {} may be too large for it (drivers differ: the limit of most is between \
+             {ONE_BUFFER_MTU_MAX} and 3500)",
+            its.mtu
+        );
+        let remedy = format!("ip link set dev {name} mtu {ONE_BUFFER_MTU_MAX}, or packet:{name}");
         found.add("native-mtu", harm, &port.name, what, remedy);
     }
 }

@@ -5,6 +5,7 @@ use super::installed::{Installed, Maps, Taken};
 use super::own::{OwnAddresses, OwnAddressesError};
 use super::take::TakeControl;
 use super::{XdpConfig, XdpModePreference};
+use crate::limits::ONE_BUFFER_MTU_MAX;
 use crate::sys::bpf::{BpfError, Punted, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
 use crate::sys::netdev::{Netdev, NetdevId};
@@ -188,9 +189,6 @@ pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, 
     Ok(Arc::new(own))
 }
 
-/// Bytes of a packet for which every driver has room in one buffer.
-const ONE_BUFFER: u32 = 3000;
-
 /// Attaches natively a program that accepts packets in several buffers, if such packets are possible: on a software
 /// device whose socket takes them. Returns None if that is not possible, for example on a kernel before 5.18.
 fn attach_for_several(
@@ -199,7 +197,7 @@ fn attach_for_several(
     netdev: &Netdev,
     preference: XdpModePreference,
 ) -> Option<(RedirectProgram, RedirectLink)> {
-    let are_long = netdev.mtu().is_ok_and(|mtu| mtu > ONE_BUFFER) && netdev.is_virtual() == Ok(true);
+    let are_long = netdev.mtu().is_ok_and(|mtu| mtu > ONE_BUFFER_MTU_MAX) && netdev.is_virtual() == Ok(true);
     if !are_long || !preference.allows(XdpMode::Native) {
         return None;
     }

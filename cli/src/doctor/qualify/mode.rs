@@ -1,7 +1,7 @@
 //! The modes in which a driver can carry frames. COLD.
 
 use crate::forward::worker_setup::Owner;
-use netmem::limits::{CHUNK_SIZE, PAGE_SIZE};
+use netmem::limits::{CHUNK_SIZE, ONE_BUFFER_MTU_MAX, PAGE_SIZE};
 use netmem::port::Port;
 use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 use netmem::port::xdp::{Netdev, RingSizes, Umem, XdpConfig, XdpModePreference, XdpQueues, ZeroCopy};
@@ -58,10 +58,10 @@ impl Mode {
         matches!(self, Mode::ZeroCopy | Mode::Native)
     }
 
-    /// Returns the MTU of long packets: the limit of most drivers for a page with an XDP program, or the usual
+    /// Returns the MTU of long packets: the smallest limit of most drivers for a buffer with an XDP program, or the usual
     /// jumbo MTU.
     pub fn jumbo_mtu(self) -> u32 {
-        if self == Mode::Packet { 9000 } else { 3000 }
+        if self == Mode::Packet { 9000 } else { ONE_BUFFER_MTU_MAX }
     }
 
     /// Returns frames with room for packets of 1,514 bytes, or for long packets.

@@ -355,3 +355,17 @@ fn lro_of_a_bond_is_that_of_its_members_and_each_gets_a_change_of_its_own() {
     host.interfaces.insert("bond0".into(), upper("vlan", Some("bond0.7")));
     assert_eq!(lro(&host), []);
 }
+
+/// Found in a review: the rule was silent about MTU 3400, which ice and i40e refuse, and named 3498 as the remedy.
+#[test]
+fn the_mtu_of_native_mode_is_one_that_most_drivers_take() {
+    let found = |mtu: u32| {
+        after(|host, wanted| (eth0(host).mtu, wanted.longest) = (mtu, 9018))
+            .into_iter()
+            .find(|finding| finding.rule == "native-mtu")
+    };
+    assert!(found(3000).is_none());
+    let finding = found(3001).unwrap();
+    assert!(finding.remedy.starts_with("ip link set dev eth0 mtu 3000,"), "{finding}");
+    assert!(finding.what.contains("the limit of most is between 3000 and 3500"), "{finding}");
+}
