@@ -39,6 +39,8 @@ pub struct Host {
 pub struct Process {
     /// Effective capabilities, out of those that a dataplane needs, with the names of capabilities(7).
     pub capabilities: BTreeSet<String>,
+    /// True if the process is in a user namespace other than the first. `capabilities` lacks those that have no effect there.
+    pub in_user_namespace: bool,
     /// Maximum bytes of locked memory (RLIMIT_MEMLOCK), or None without a limit.
     pub locked_memory: Option<u64>,
 }

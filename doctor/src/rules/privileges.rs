@@ -40,13 +40,17 @@ fn capabilities(host: &Host, wanted: &Wanted, found: &mut Findings) {
     } else {
         &missing.join(",").to_lowercase()
     };
-    found.add(
-        "capabilities",
-        Harm::Fails,
-        "host",
-        format!("this process lacks {}", missing.join(", ")),
-        format!("setcap {all}+ep \"$(command -v netmem)\", or run it as root"),
-    );
+    let what = format!("this process lacks {}", missing.join(", "));
+    let remedy = format!("setcap {all}+ep \"$(command -v netmem)\", or run it as root");
+    let (what, remedy) = match host.process.in_user_namespace {
+        // There it may be root.
+        true => (
+            format!("{what}: what it has in its user namespace does not count"),
+            format!("outside of the user namespace (the rootless container): {remedy}"),
+        ),
+        false => (what, remedy),
+    };
+    found.add("capabilities", Harm::Fails, "host", what, remedy);
 }
 
 fn locked_memory(host: &Host, wanted: &Wanted, found: &mut Findings) {

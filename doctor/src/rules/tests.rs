@@ -37,6 +37,7 @@ fn good_host() -> Host {
                 .map(str::to_owned)
                 .into(),
             locked_memory: Some(8 << 20),
+            ..Process::default()
         },
         kernel: Kernel { release: "6.1.0-18-amd64".into(), af_xdp: Some(true), tun: true },
         memory: MemoryState {

@@ -369,3 +369,15 @@ fn the_mtu_of_native_mode_is_one_that_most_drivers_take() {
     assert!(finding.remedy.starts_with("ip link set dev eth0 mtu 3000,"), "{finding}");
     assert!(finding.what.contains("the limit of most is between 3000 and 3500"), "{finding}");
 }
+
+/// Found in a review: "run it as root" was said to root of a container.
+#[test]
+fn root_of_a_user_namespace_is_told_to_leave_it() {
+    let found = after(|host, _| {
+        host.process.in_user_namespace = true;
+        host.process.capabilities.retain(|name| name.starts_with("CAP_NET_"));
+    });
+    assert_eq!(rules(&found), [("capabilities", Harm::Fails), ("locked-memory", Harm::Fails)]);
+    assert!(found[0].what.ends_with("lacks CAP_BPF: what it has in its user namespace does not count"));
+    assert!(found[0].remedy.starts_with("outside of the user namespace"), "{}", found[0]);
+}
