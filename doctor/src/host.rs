@@ -22,6 +22,8 @@ pub struct Host {
     pub interfaces: BTreeMap<String, Interface>,
     /// Settings by their sysctl(8) keys. Such a key has a slash for a dot in a name.
     pub settings: BTreeMap<String, String>,
+    /// The interfaces that lose IPv6 routes of router advertisements if the kernel becomes a router on any interface.
+    pub advertised: BTreeSet<String>,
     /// The kernel's tables of neighbours, by family: `ipv4`, `ipv6`. Empty in network namespaces other than the first.
     pub neighbours: BTreeMap<String, NeighbourTable>,
     /// The state of the files that the configuration names.

@@ -63,6 +63,37 @@ fn a_run_whose_kernel_takes_routes_from_advertisements_says_so_at_its_start() {
     assert!(said.lines().count() == 1 && said.starts_with(line) && said.trim().ends_with(remedy), "{said}");
 }
 
+/// Found in a review: `--fix` removed the default route of an interface that is no port. This also checks that the kernel does so.
+#[test]
+fn with_fix_an_interface_that_is_no_port_keeps_its_routes_of_advertisements() {
+    let Some(bed) = laid() else { return };
+    let dut = &bed.dut;
+    set(dut, &[("ipv6/conf/two/accept_ra", "1"), ("ipv6/conf/two/forwarding", "0")]);
+    advertise(&bed);
+    let has_default = || dut.ip("-6 route").contains("default via fe80::bad dev one");
+    wait_until("the kernel has the route", has_default);
+    set(dut, &[("ipv6/conf/two/forwarding", "1")]);
+    assert!(!has_default(), "the kernel removes it");
+    set(dut, &[("ipv6/conf/two/forwarding", "0")]);
+    advertise(&bed);
+    wait_until("the kernel has the route again", has_default);
+    let journal = scratch("advertised-other");
+    let fixed = || {
+        let mut command = dut.command(env!("CARGO_BIN_EXE_netmem"));
+        command.args(["forward", "--port=packet:two", "--port=tap:t0", "--routes=kernel", "--seconds=0.1"]);
+        let out = command.arg(format!("--fix={}", journal.display())).output().expect("netmem");
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let made = "changed for this run: sysctl -w net.ipv6.conf.two.forwarding=1";
+    let remedy =
+        "sysctl -w net.ipv6.conf.one.accept_ra=2 net.ipv6.conf.two.forwarding=1; without the first, ";
+    let said = fixed();
+    assert!(has_default() && !said.contains(made) && said.contains(remedy), "{said}");
+    set(dut, &[("ipv6/conf/one/accept_ra", "2")]);
+    let said = fixed();
+    assert!(has_default() && said.contains(made), "{said}");
+}
+
 /// As above.
 #[test]
 fn with_fix_an_advertisement_of_a_host_changes_no_route() {

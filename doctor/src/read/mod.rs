@@ -6,6 +6,7 @@ mod files;
 pub(crate) mod links;
 mod netlink;
 mod process;
+mod routes;
 mod sockets;
 
 use crate::host::{Cores, Host, Interface, MemoryState, named};
@@ -41,6 +42,7 @@ impl Host {
             memory: MemoryState { group_left: limits.memory_left, ..files::memory() },
             cores: Cores { group_thousandths: limits.thousandths, ..files::cores(process::allowed_cores()) },
             settings: files::settings(wanted, &interfaces),
+            advertised: routes::advertised(),
             neighbours: files::neighbours(),
             interfaces,
             paths,
@@ -55,7 +57,8 @@ impl Host {
     pub(crate) fn with_links(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
         let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
-        Host { settings: files::settings(wanted, &interfaces), interfaces, unseen, ..Host::default() }
+        let (settings, advertised) = (files::settings(wanted, &interfaces), routes::advertised());
+        Host { settings, advertised, interfaces, unseen, ..Host::default() }
     }
 }
 

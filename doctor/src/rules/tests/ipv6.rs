@@ -89,3 +89,20 @@ fn router_advertisements_are_found_where_the_kernel_is_a_host_and_its_routes_are
     };
     assert_eq!(lines(away), none, "the kernel does not get them");
 }
+
+/// Found in a review: `--fix` made the kernel a router on a port, by which the interface of the management lost its default route.
+#[test]
+fn where_another_interface_would_lose_its_routes_of_advertisements_no_change_is_made() {
+    let found = |advertised: &[&str]| {
+        let (mut host, mut wanted) = (good_host(), wanted());
+        be_host(&mut host, "eth0");
+        wanted.ports.truncate(1);
+        host.advertised = advertised.iter().map(|name| (*name).to_owned()).collect();
+        findings(&host, &wanted).remove(0)
+    };
+    assert!(found(&["eth0"]).change.is_some(), "the port is to lose them");
+    let finding = found(&["eth0", "mgmt0.7"]);
+    let remedy = "sysctl -w net.ipv6.conf.mgmt0/7.accept_ra=2 net.ipv6.conf.eth0.forwarding=1; ";
+    assert!(finding.change.is_none() && finding.remedy.starts_with(remedy), "{finding}");
+    assert!(finding.remedy.ends_with(" gave mgmt0.7"), "{finding}");
+}
