@@ -6,7 +6,7 @@ use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted, WantedPort, XdpPlace};
 
 /// Kinds of interfaces that receive packets first received by another interface.
-pub(super) const ON_TOP: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
+pub(super) const ON_TOP: [&str; 7] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "dsa"];
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
@@ -74,10 +74,19 @@ pub fn on_top(host: &Host, wanted: &Wanted, found: &mut Findings) {
 fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
-        if let Some(kind @ ("bond" | "team")) = its.kind.as_deref() {
-            let members: Vec<_> = members(host, name).map(|(name, _)| format!("xdp:{name}")).collect();
-            let what =
-                format!("it is a {kind}: packets arrive on the queues of its members, and never on its own");
+        let members: Vec<_> = members(host, name).map(|(name, _)| format!("xdp:{name}")).collect();
+        // A card with members gets its packets from them as well: a virtual function below hv_netvsc or net_failover.
+        let what = match its.kind.as_deref() {
+            Some(kind @ ("bond" | "team")) => Some(format!(
+                "it is a {kind}: packets arrive on the queues of its members, and never on its own"
+            )),
+            None if !members.is_empty() => Some(format!(
+                "it is {} with members: packets that arrive on their queues do not come to its own",
+                kind_of(its)
+            )),
+            _ => None,
+        };
+        if let Some(what) = what {
             let remedy = if members.is_empty() {
                 format!("packet:{name}")
             } else {
@@ -133,7 +142,12 @@ pub(super) fn members<'a>(host: &'a Host, name: &'a str) -> impl Iterator<Item =
 /// Returns the interface that this one belongs to, and its kind.
 fn controller<'a>(host: &'a Host, its: &'a Interface) -> Option<(&'a str, &'a str)> {
     let name = its.controller.as_deref()?;
-    Some((name, host.interfaces.get(name)?.kind.as_deref()?))
+    Some((name, kind_of(host.interfaces.get(name)?)))
+}
+
+/// Returns the kind of an interface, or the driver of its hardware.
+fn kind_of(its: &Interface) -> &str {
+    its.kind.as_deref().or(its.driver.as_deref()).unwrap_or("hardware")
 }
 
 /// Returns the command that detaches an interface from the one that it belongs to.

@@ -1,10 +1,10 @@
 //! Faults of the rules themselves that were seen.
 
-use super::{changes, combined, eth0, good_host, packet, place, queues, rules, soft, tap, wanted};
+use super::{changes, combined, eth0, good_host, packet, place, queues, rules, soft, tap, wanted, xdp};
 use crate::finding::{Finding, Harm};
 use crate::host::{Host, QueueCounts, RingSizes};
 use crate::rules::findings;
-use crate::wanted::Wanted;
+use crate::wanted::{Wanted, WantedPort};
 use netmem::port::xdp::XdpModePreference;
 
 /// Returns the findings on a good host after this change of it and of the plan.
@@ -380,4 +380,33 @@ fn root_of_a_user_namespace_is_told_to_leave_it() {
     assert_eq!(rules(&found), [("capabilities", Harm::Fails), ("locked-memory", Harm::Fails)]);
     assert!(found[0].what.ends_with("lacks CAP_BPF: what it has in its user namespace does not count"));
     assert!(found[0].remedy.starts_with("outside of the user namespace"), "{}", found[0]);
+}
+
+/// Found in a review: a controller without a kind, which is itself hardware, was not seen.
+#[test]
+fn a_virtual_function_below_a_card_is_its_member_and_the_card_gets_its_packets_from_it() {
+    let lines = |port: fn(&str) -> WantedPort, name: &str, driver: Option<&str>| {
+        let found = after(|host, wanted| {
+            host.interfaces.get_mut("eth1").unwrap().controller = Some("eth0".into());
+            eth0(host).driver = driver.map(str::to_owned);
+            wanted.ports = vec![port(name)];
+        });
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let member = &lines(xdp, "eth1", Some("hv_netvsc"))[0];
+    let what = "it is a member of the hv_netvsc interface eth0, which will receive nothing from it";
+    assert!(member.contains(what), "{member}");
+    assert!(lines(xdp, "eth1", None)[0].contains("a member of the hardware interface eth0"));
+    let above = &lines(xdp, "eth0", Some("hv_netvsc"))[0];
+    let what = "it is hv_netvsc with members: packets that arrive on their queues do not come to its own";
+    assert!(above.contains(what) && above.ends_with(": take xdp:eth1"), "{above}");
+    assert_eq!(lines(packet, "eth0", Some("hv_netvsc")), Vec::<String>::new());
+}
+
+#[test]
+fn ports_of_a_dsa_switch_are_on_top_of_its_conduit() {
+    let found = after(|host, _| {
+        host.interfaces.insert("lan1".into(), soft("dsa", Some("eth0")));
+    });
+    assert_eq!(rules(&found), [("on-top", Harm::Loses)]);
 }
