@@ -297,6 +297,17 @@ impl Netdev {
         Ok(self.driver()?.is_none_or(|driver| is_no_bus(&driver.bus_info)))
     }
 
+    /// The name of its driver, and that of its device on a bus (`0000:03:00.0`), which is empty if the driver names no bus; None
+    /// if the driver says nothing.
+    ///
+    /// # Errors
+    /// `NODEV` if the interface is gone.
+    pub fn driver_and_device(&self) -> Result<Option<(String, String)>, Errno> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(until_zero(bytes)).into_owned();
+        let device = |info: &[u8]| if is_no_bus(info) { String::new() } else { text(info) };
+        Ok(self.driver()?.map(|driver| (text(&driver.names[0]), device(&driver.bus_info))))
+    }
+
     /// Whether it is a bond. Its driver runs an XDP program on the members, whose packets reach no socket of the bond.
     ///
     /// # Errors
@@ -388,8 +399,12 @@ fn settled<T>(mut ask: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
 /// Whether a driver says by these bytes that its device is on no bus: by none, or by the words of the drivers of TUN and
 /// TAP interfaces and of bridges.
 fn is_no_bus(info: &[u8]) -> bool {
-    let name = info.split(|&byte| byte == 0).next().unwrap_or_default();
-    matches!(name, b"" | b"tap" | b"tun" | b"N/A")
+    matches!(until_zero(info), b"" | b"tap" | b"tun" | b"N/A")
+}
+
+/// The bytes of a string that ends at its first zero byte.
+fn until_zero(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// A request that names the interface `name` and is zero otherwise. The name must not be longer than interface names

@@ -153,6 +153,20 @@ fn folder_of((bus, device): &(String, String)) -> PathBuf {
     Path::new("/sys/bus").join(bus).join("devices").join(device)
 }
 
+/// Returns the bus that has a device of this name.
+pub fn bus_of(device: &str) -> Option<String> {
+    bus_below(Path::new("/sys/bus"), device)
+}
+
+/// As [`bus_of`], for the buses in this folder.
+fn bus_below(root: &Path, device: &str) -> Option<String> {
+    // Another text would lead to another folder.
+    Path::new(device).file_name().filter(|name| *name == device)?;
+    let has = |bus: &fs::DirEntry| bus.path().join("devices").join(device).exists();
+    let bus = fs::read_dir(root).ok()?.flatten().find(has)?;
+    bus.file_name().into_string().ok()
+}
+
 /// Returns the folder of a device, or of the nearest device above it, that has one of these files. A virtio device has no
 /// interrupts and no node, but the PCI device above it has.
 fn nearest_with(folder: &Path, files: &[&str]) -> Option<PathBuf> {
@@ -304,6 +318,18 @@ mod tests {
         assert_eq!(paths.there, BTreeSet::from([folder.clone(), file.clone(), socket]));
         assert_eq!(paths.folders, BTreeSet::from([folder.clone()]));
         assert_eq!(paths.no_sockets, BTreeSet::from([folder, file]));
+    }
+
+    #[test]
+    fn the_bus_of_a_device_is_the_one_whose_folder_has_it() {
+        let root = std::env::temp_dir().join(format!("netmem-doctor-buses-{}", std::process::id()));
+        for device in ["pci/devices/0000:03:00.0", "usb/devices/usb1"] {
+            fs::create_dir_all(root.join(device)).unwrap();
+        }
+        let bus = |device: &str| bus_below(&root, device);
+        let found = ["0000:03:00.0", "usb-0000:00:14.0-1", "", ".", "../devices/usb1"].map(bus);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, [Some("pci".to_owned()), None, None, None, None]);
     }
 
     /// Seen: a virtio interface had no interrupts and no NUMA node.

@@ -12,7 +12,7 @@ mod sockets;
 use crate::host::{Cores, Host, Interface, MemoryState, named};
 use crate::wanted::{Device, Wanted};
 use ethtool::{Ethtool, NetdevFamily};
-use netmem::port::xdp::AttachedProgram;
+use netmem::port::xdp::{AttachedProgram, Netdev};
 use sockets::Listening;
 use std::collections::BTreeMap;
 use std::io;
@@ -79,7 +79,14 @@ fn seen<T: Default>(read: io::Result<T>, what: &str, unseen: &mut Vec<String>) -
 }
 
 fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Interface> {
-    let (mut interfaces, parents) = seen(links::all(), "interfaces", unseen);
+    let (mut interfaces, mut parents) = seen(links::all(), "interfaces", unseen);
+    for (name, interface) in &mut interfaces {
+        if interface.kind.is_none() && !parents.contains_key(name) {
+            let said = Netdev::open(name).and_then(|netdev| netdev.driver_and_device());
+            let said = said.map_err(|error| error.to_string());
+            parents.extend(by_driver(name, interface, said, unseen).map(|parent| (name.clone(), parent)));
+        }
+    }
     for (name, parent) in &parents {
         if let Some(interface) = interfaces.get_mut(name) {
             (interface.driver, interface.node) = files::hardware(parent);
@@ -111,6 +118,30 @@ fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Int
     interfaces
 }
 
+/// Returns the bus and the device of an interface by what its driver says: before Linux 5.14 rtnetlink does not. Keeps the driver
+/// of one whose device is not found, with a line.
+fn by_driver(
+    name: &str,
+    interface: &mut Interface,
+    said: Result<Option<(String, String)>, String>,
+    unseen: &mut Vec<String>,
+) -> Option<(String, String)> {
+    let (driver, device) = match said {
+        Ok(said) => said?,
+        Err(error) => {
+            unseen.push(format!("driver of {name}: {error}"));
+            return None;
+        }
+    };
+    interface.driver = Some(driver);
+    let bus = files::bus_of(&device);
+    if bus.is_none() && !device.is_empty() {
+        unseen
+            .push(format!("NUMA node and interrupts of {name}: no bus in /sys/bus has its device {device}"));
+    }
+    Some((bus?, device))
+}
+
 /// Queries an interface's driver.
 fn ask(drivers: &Ethtool, name: &str, interface: &mut Interface, unseen: &mut Vec<String>) {
     let mut answer = |error: &io::Error, what: &str| {
@@ -131,6 +162,27 @@ mod tests {
     use crate::wanted::WantedPort;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixListener};
+
+    /// Found in a review: before Linux 5.14 a card had no driver, no NUMA node and no interrupts, and no line said so.
+    #[test]
+    fn a_device_that_rtnetlink_does_not_name_is_found_by_what_its_driver_says_or_named_as_not_seen() {
+        let (mut interface, mut unseen) = (Interface::default(), Vec::new());
+        let mut by = |device: &str| {
+            let said = Ok(Some(("ice".to_owned(), device.to_owned())));
+            by_driver("eth0", &mut interface, said, &mut unseen)
+        };
+        assert_eq!([by(""), by("0000:ff:1f.9")], [None, None]);
+        let any = std::fs::read_dir("/sys/bus/platform/devices").ok().and_then(|mut all| all.next()?.ok());
+        if let Some(device) = any.and_then(|entry| entry.file_name().into_string().ok()) {
+            assert_eq!(by(&device), Some(("platform".to_owned(), device)));
+        }
+        assert_eq!(interface.driver.as_deref(), Some("ice"));
+        let line = "NUMA node and interrupts of eth0: no bus in /sys/bus has its device 0000:ff:1f.9";
+        assert_eq!(unseen, [line]);
+        assert_eq!(by_driver("lo", &mut interface, Ok(None), &mut unseen), None);
+        assert_eq!(by_driver("eth1", &mut interface, Err("gone".to_owned()), &mut unseen), None);
+        assert_eq!(unseen[1..], ["driver of eth1: gone"]);
+    }
 
     /// Found in a review: a saved host had the names of all abstract sockets, and the guide said that it has not.
     #[test]
