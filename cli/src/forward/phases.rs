@@ -179,6 +179,12 @@ impl Phases {
         self.request_status();
     }
 
+    /// Returns a guard of the thread that ends the run. When it is dropped, also by a panic, all other threads of the run
+    /// end.
+    pub fn end_on_drop(&self) -> Ending<'_> {
+        Ending(self)
+    }
+
     /// Records that the forwarders have stopped: all packets that they will transmit are in the ports' rings.
     pub fn drained(&self) {
         self.drained.store(true, Release);
@@ -259,5 +265,16 @@ impl Phases {
 
     fn latest(&self) -> impl Iterator<Item = MutexGuard<'_, Status>> {
         self.workers.iter().map(|worker| worker.latest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Tells all threads of a run to end when it is dropped. See [`Phases::end_on_drop`].
+pub struct Ending<'a>(&'a Phases);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.stop_sending();
+        self.0.stop_forwarding();
+        self.0.drained();
     }
 }

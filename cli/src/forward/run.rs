@@ -30,6 +30,7 @@ use netmem::forward::{Meters, SteeringControl};
 use netmem::pool::{Ledger, Pool, StillOut};
 use netmem::stats::Windows;
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -249,17 +250,21 @@ fn threads(
     beside.3.into_iter().for_each(|cuts| cuts.begin(phases.status_request()));
     beside.4.begin(phases.status_request());
     thread::scope(|scope| {
+        let _ending = phases.end_on_drop();
         let threads = start(scope, setups, ended, beside, phases);
         log::never_wait();
         phases.begin(threads.is_ok());
         let Threads { network, retention, following, workers } = threads?;
         let alive = || are_alive(&workers, following.as_ref());
-        let seconds = watch(phases, plan, stop, (&mut watchdog, monitored), alive);
+        let watched = unless_it_panics(|| watch(phases, plan, stop, (&mut watchdog, monitored), alive));
+        // Again, if the watch panicked before it.
+        phases.stop_sending();
         phases.stop_forwarding();
         await_end(&mut watchdog, &workers, give_up);
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         log::may_wait();
         phases.drained();
+        let seconds = watched?;
         let followed = following.map(|following| following.join()).transpose();
         let followed = followed.map_err(|why| died("the follower of routes", &*why))?.flatten();
         followed.transpose().map_err(Failure::run)?;
@@ -320,6 +325,13 @@ impl Ended for Gone<'_> {
 fn died(who: &str, why: &(dyn Any + Send)) -> Failure {
     let said = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
     Failure::run(format!("{who} died: {}", said.unwrap_or("it said nothing")))
+}
+
+/// Watches by `watch`. If that panics, the run ends with this failure, and otherwise as any run: workers that nothing
+/// watches would forward for good, since only this thread reads signals.
+fn unless_it_panics(watch: impl FnOnce() -> f64) -> Result<f64, Failure> {
+    // What it may have left half changed is only dropped afterwards, apart from the watchdog, which keeps only times.
+    catch_unwind(AssertUnwindSafe(watch)).map_err(|why| died("the main thread", &*why))
 }
 
 /// Waits for the end of the run, whatever its cause, and for the generator to stop. Returns the seconds until then.
@@ -390,6 +402,7 @@ fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Li
 
 #[cfg(test)]
 mod tests {
+    use super::super::phases::Status;
     use super::*;
 
     /// Seen in a review: a follower that had ended was not noticed, and its router went on for good.
@@ -411,6 +424,31 @@ mod tests {
             assert!(are_alive(&workers, None::<&Running<'_, ()>>) && !are_alive(&workers, Some(&follower)));
             has_ended.store(true, Relaxed);
         });
+    }
+
+    /// Seen in a review: after a panic of the main thread the workers forwarded for good, and no signal ended the run.
+    #[test]
+    fn a_panic_of_the_main_thread_ends_the_other_threads_and_is_the_failure_of_the_run() {
+        assert_eq!(unless_it_panics(|| 1.5), Ok(1.5));
+        let failure = Failure::run("the main thread died: out of luck");
+        assert_eq!(unless_it_panics(|| panic!("out of luck")), Err(failure));
+        let phases = &Phases::new(1, true);
+        let has_ended = || {
+            let is_stopped = phases.report_status(0, Status::default());
+            is_stopped && phases.is_sending_to_stop() && phases.is_drained()
+        };
+        let run = || {
+            thread::scope(|scope| {
+                let _ending = phases.end_on_drop();
+                scope.spawn(|| {
+                    while !has_ended() {
+                        thread::yield_now();
+                    }
+                });
+                panic!("outside of the watch");
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
     }
 
     #[test]
