@@ -51,7 +51,8 @@ impl Links {
     /// Reads the current state and publishes it to workers. Returns a line for each change.
     pub fn look(&mut self) -> Vec<(Level, String)> {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
-        for (place, link) in (0..).zip(&mut self.ports) {
+        // The numbers come last, because of 255 ports the number after the last one does not exist.
+        for (link, place) in self.ports.iter_mut().zip(0..) {
             lines.extend(link.look_at_name().map(|line| (Level::Warning, line)));
             if self.table.is_some()
                 && let Some(line) = link.look_at_end()
@@ -117,4 +118,22 @@ impl PortLink {
 fn interface(netdev: &Netdev) -> Option<Interface> {
     let (mac, mtu) = (netdev.mac().ok()?, netdev.mtu().ok()?);
     Some(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Plan;
+    use super::*;
+    use crate::args;
+
+    /// Seen: a run with 255 ports, as many as there may be, panicked at its first look at their interfaces.
+    #[test]
+    fn as_many_ports_as_there_may_be_are_looked_at() {
+        let ports: Vec<_> = (0..255).map(|n| format!("\"pcap:out=/nonexistent/{n}\"")).collect();
+        let text = format!("port = [{}]\nmode = \"reflect\"\n", ports.join(", "));
+        let plan = args::forward_of(&text, &[]).and_then(|args| Plan::of(&args)).expect("a plan");
+        let end = Interface { mac: MacAddr::new([2, 0, 0, 0, 0, 7]), mtu: 1500 };
+        let mut links = Links::new(None, &plan.source, vec![end; ports.len()]);
+        assert_eq!((links.ports.len(), links.look().len()), (255, 0));
+    }
 }
