@@ -109,17 +109,24 @@ pub fn ask_for_one(
 #[cold]
 pub fn open_to_read(path: &Path) -> io::Result<File> {
     match current() {
-        None => {
-            let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-            if file.is_ok() {
-                READ.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
-            }
-            file
-        }
+        None => open_here(path).inspect(|_| record(path)),
         Some(broker) => match ask_for_one(broker, &Request::Read(path.to_owned()), &[]) {
             Ok(file) => Ok(file.into()),
             Err(refusal) => Err(refusal.errno.into()),
         },
+    }
+}
+
+/// Opens a file for reading in this process, and records nothing.
+pub(super) fn open_here(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Records that a file was opened. A file that is opened again is recorded once.
+fn record(path: &Path) {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if !read.iter().any(|one| one == path) {
+        read.push(path.to_owned());
     }
 }
 

@@ -1,6 +1,6 @@
 //! The broker's end. It carries out each request with the functions that do it in a process with privileges.
 
-use super::ask::{Number, Refusal, TOLD, open_to_read};
+use super::ask::{Number, Refusal, TOLD, open_here};
 use super::channel::{Channel, Message};
 use super::neighbours::Neighbours;
 use super::request::{CONTROL, Hook, Leaves, MESSAGE_MAX, MapKind, Redirect, Request};
@@ -115,10 +115,7 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
             let netdev: Netdev = TapQueue::from(queue).interface()?;
             Ok((netdev.name().as_bytes().to_vec(), vec![netdev.into_socket()]))
         }
-        Request::Read(path) => {
-            // A process that has a broker of its own is not a broker: it opens the file itself.
-            one(open_to_read(told(path, &setup.readable)?).map_err(of_io)?)
-        }
+        Request::Read(path) => one(open_here(told(path, &setup.readable)?).map_err(of_io)?),
         Request::Connect(path) => one(connected(told(path, &setup.peers)?)?),
         Request::Undo => {
             (setup.undo)().map_err(|text| Refusal { errno: Errno::IO, step: 0, text })?;

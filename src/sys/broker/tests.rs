@@ -68,6 +68,23 @@ fn a_file_is_opened_only_if_the_broker_was_told_of_it() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// Seen in a review: the broker recorded each file that it opened once more at each reload, without bound.
+#[test]
+fn a_file_is_recorded_once_however_often_it_is_opened_and_not_by_the_broker() {
+    let path = |name: &str| std::env::temp_dir().join(format!("netmem-{name}-{}", std::process::id()));
+    let (own, told) = (path("opened-twice"), path("opened-by-broker"));
+    [&own, &told].into_iter().for_each(|path| std::fs::write(path, "text").unwrap());
+    with_broker(vec![told.clone()], |broker| {
+        for _ in 0..3 {
+            open_to_read(&own).unwrap();
+            broker.ask(&Request::Read(told.clone()), None, &[]).unwrap();
+        }
+    });
+    let recorded = |path: &PathBuf| read_so_far().iter().filter(|one| *one == path).count();
+    assert_eq!((recorded(&own), recorded(&told)), (1, 0));
+    [own, told].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
+}
+
 #[test]
 fn a_refusal_brings_what_the_kernel_said() {
     with_broker(Vec::new(), |broker| {
