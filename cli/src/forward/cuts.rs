@@ -276,7 +276,7 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forward::forwarding::forward;
+    use crate::forward::forwarding::{forward, retire_on_drop};
     use crate::forward::live::tests::dataplane;
     use crate::forward::phases::Phases;
 
@@ -293,7 +293,8 @@ mod tests {
                 scope.spawn(move || {
                     let mut attendant = Attendant::new(cuts, number, 2);
                     let at = (phases, Some(&mut attendant));
-                    forward(&mut setup.forwarder, &mut setup.owner.worker, number, at);
+                    let retires = retire_on_drop(number, phases);
+                    forward(&mut setup.forwarder, &mut setup.owner.worker, number, at, retires);
                 });
             }
         });

@@ -21,14 +21,14 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Between two rounds `attendant` answers a requested cut. At the end it records the final counts.
 ///
 /// Workers that share packets end one after the other. Each leaves its inbox to worker 0, which goes on until it is
-/// the last.
+/// the last. `retires` is the guard of [`retire_on_drop`], which is dropped at the end.
 pub fn forward(
     forwarder: &mut Forwarder,
     w: &mut Worker,
     number: usize,
-    (phases, attendant): (&Phases, Option<&mut Attendant>),
+    (phases, mut attendant): (&Phases, Option<&mut Attendant>),
+    retires: Option<Retires<'_>>,
 ) {
-    let (mut attendant, retires) = (attendant, (number != HEIR).then(|| Retires(phases)));
     loop {
         forwarder.run(w, phases.status_request_flag(number));
         let states = forwarder.ports().map(state).collect();
@@ -62,8 +62,15 @@ pub fn forward(
     attendant.into_iter().for_each(|attendant| attendant.end(forwarder));
 }
 
+/// Returns the guard of worker `number` for [`forward`], or None for worker 0. The worker makes it first: worker 0 waits
+/// until all others have retired, also those that panicked before they forwarded.
+pub fn retire_on_drop(number: usize, phases: &Phases) -> Option<Retires<'_>> {
+    // Lazily: a guard made for worker 0 would count when it is dropped.
+    (number != HEIR).then(|| Retires(phases))
+}
+
 /// Records that a worker has retired when it is dropped, even by a panic.
-struct Retires<'a>(&'a Phases);
+pub struct Retires<'a>(&'a Phases);
 
 impl Drop for Retires<'_> {
     fn drop(&mut self) {

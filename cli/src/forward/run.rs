@@ -5,7 +5,7 @@
 
 use super::cores::pin;
 use super::cuts::{Attendant, Cuts};
-use super::forwarding::forward;
+use super::forwarding::{forward, retire_on_drop};
 use super::links::Links;
 use super::live::Live;
 use super::network::{Ended, Network, Traveled};
@@ -227,12 +227,13 @@ fn work(
     phases: &Phases,
     mut attendant: Option<Attendant>,
 ) -> Option<usize> {
+    let retires = retire_on_drop(number, phases);
     let WorkerSetup { owner, forwarder, core, .. } = setup;
     let core = pin(*core);
     sandbox::enter_worker();
     forwarder.poll(&mut owner.worker);
     phases.polled();
-    forward(forwarder, &mut owner.worker, number, (phases, attendant.as_mut()));
+    forward(forwarder, &mut owner.worker, number, (phases, attendant.as_mut()), retires);
     core
 }
 
@@ -401,65 +402,4 @@ fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Li
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::phases::Status;
-    use super::*;
-
-    /// Seen in a review: a follower that had ended was not noticed, and its router went on for good.
-    #[test]
-    fn a_run_whose_follower_of_routes_has_ended_is_not_alive() {
-        let has_ended = AtomicBool::new(false);
-        let worker = || {
-            while !has_ended.load(Relaxed) {
-                thread::yield_now();
-            }
-            Some(1)
-        };
-        thread::scope(|scope| {
-            let workers = [scope.spawn(worker)];
-            let follower = scope.spawn(|| None::<()>);
-            while !follower.is_finished() {
-                thread::yield_now();
-            }
-            assert!(are_alive(&workers, None::<&Running<'_, ()>>) && !are_alive(&workers, Some(&follower)));
-            has_ended.store(true, Relaxed);
-        });
-    }
-
-    /// Seen in a review: after a panic of the main thread the workers forwarded for good, and no signal ended the run.
-    #[test]
-    fn a_panic_of_the_main_thread_ends_the_other_threads_and_is_the_failure_of_the_run() {
-        assert_eq!(unless_it_panics(|| 1.5), Ok(1.5));
-        let failure = Failure::run("the main thread died: out of luck");
-        assert_eq!(unless_it_panics(|| panic!("out of luck")), Err(failure));
-        let phases = &Phases::new(1, true);
-        let has_ended = || {
-            let is_stopped = phases.report_status(0, Status::default());
-            is_stopped && phases.is_sending_to_stop() && phases.is_drained()
-        };
-        let run = || {
-            thread::scope(|scope| {
-                let _ending = phases.end_on_drop();
-                scope.spawn(|| {
-                    while !has_ended() {
-                        thread::yield_now();
-                    }
-                });
-                panic!("outside of the watch");
-            })
-        };
-        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
-    }
-
-    #[test]
-    fn a_thread_that_died_is_named_with_what_it_said() {
-        let said = |panic: fn()| {
-            let why = thread::spawn(panic).join().unwrap_err();
-            died("worker 1", &*why)
-        };
-        assert_eq!(said(|| panic!("out of {}", "luck")), Failure::run("worker 1 died: out of luck"));
-        assert_eq!(said(|| panic!("just so")), Failure::run("worker 1 died: just so"));
-        let silent = || std::panic::panic_any(7_u32);
-        assert_eq!(said(silent), Failure::run("worker 1 died: it said nothing"));
-    }
-}
+mod tests;
