@@ -5,7 +5,7 @@ use crate::args::number;
 use crate::log::{self, Level};
 use netmem_ports::nearest;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The maximum duration of a reading of several sections that counts as one moment, and the maximum number of
@@ -51,6 +51,9 @@ pub type Reload = Arc<dyn Fn() -> Result<Vec<&'static str>, String> + Send + Syn
 /// Returns the recorded packets, of each ring from a number on.
 type ReadRecorded = Box<dyn Fn(&[u64]) -> Vec<Record> + Send>;
 
+/// Locked while a key or a reload changes something of all workers, so that one change is complete before the next.
+pub type Changes = Arc<Mutex<()>>;
+
 /// The sections and keys of a dataplane. Belongs to the server's thread.
 pub struct Registry {
     /// The origin of the readings' clock.
@@ -59,6 +62,7 @@ pub struct Registry {
     keys: Vec<Key>,
     recorded: Option<ReadRecorded>,
     reload: Option<Reload>,
+    changes: Changes,
 }
 
 impl Registry {
@@ -70,6 +74,7 @@ impl Registry {
             keys: Vec::new(),
             recorded: None,
             reload: None,
+            changes: Changes::default(),
         }
     }
 
@@ -107,6 +112,11 @@ impl Registry {
         reload: impl Fn() -> Result<Vec<&'static str>, String> + Send + Sync + 'static,
     ) {
         self.reload = Some(Arc::new(reload));
+    }
+
+    /// Sets the lock that is shared with the code which changes the same values without this registry.
+    pub fn set_changes(&mut self, changes: Changes) {
+        self.changes = changes;
     }
 
     /// Returns the function that reads the configuration again. It may take seconds, so do not call it while the
@@ -285,6 +295,7 @@ impl Registry {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
             return Err(format!("no key {name:?}: {}", self.instead_of(name)));
         };
+        let alone = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let before = (key.read)();
         (key.write)(value).map_err(|why| match why.contains(&key.range) {
             true => format!("{}: {why} ({})", key.name, key.what),
@@ -292,6 +303,7 @@ impl Registry {
         })?;
         // As the key writes its value, whatever the client sent.
         let now = (key.read)();
+        drop(alone);
         log::say(Level::Info, format_args!("netmem: set {} to {now:?}, was {before:?}", key.name));
         Ok(())
     }

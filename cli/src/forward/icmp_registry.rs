@@ -16,17 +16,22 @@ pub fn icmp(registry: &mut Registry, setups: &[WorkerSetup]) {
         vec![record.with_all(sent).with_all(suppressed)]
     });
     let controls: Vec<_> = setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect();
+    limits(registry, &controls);
+}
+
+/// Adds the keys for the limit on ICMP errors.
+pub fn limits(registry: &mut Registry, controls: &[IcmpControl]) {
     let what = "sustained rate of each worker's ICMP errors";
     let key = ("icmp.rate", "0 (none at all) to 1000000", "errors a second", what);
-    number(registry, &controls, key, 0, |limit| &mut limit.rate);
+    number(registry, controls, key, 0, |limit| &mut limit.rate);
     let what = "burst of each worker's ICMP errors";
-    number(registry, &controls, ("icmp.burst", "1 to 1000000", "errors", what), 1, |limit| &mut limit.burst);
+    number(registry, controls, ("icmp.burst", "1 to 1000000", "errors", what), 1, |limit| &mut limit.burst);
     let what = "sustained rate of each worker's ICMP errors to one source";
     let key = ("icmp.source_rate", "0 (none at all) to 1000000", "errors a second", what);
-    number(registry, &controls, key, 0, |limit| &mut limit.source_rate);
+    number(registry, controls, key, 0, |limit| &mut limit.source_rate);
     let what = "burst of each worker's ICMP errors to one source";
     let key = ("icmp.source_burst", "1 to 1000000", "errors", what);
-    number(registry, &controls, key, 1, |limit| &mut limit.source_burst);
+    number(registry, controls, key, 1, |limit| &mut limit.source_burst);
 }
 
 /// Adds a key for one number of the limit.

@@ -126,7 +126,7 @@ fn ready_record(name: &str, ready: &ReadyPackets) -> Record {
 }
 
 /// Adds the rules with the counts of all workers, and one key for the whole list.
-fn rules(registry: &mut Registry, controls: Vec<FilterControl>, ports: usize) {
+pub fn rules(registry: &mut Registry, controls: Vec<FilterControl>, ports: usize) {
     let of = controls.clone();
     registry.section("rules", move || rule_records(&of));
     let of = controls.clone();

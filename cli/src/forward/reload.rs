@@ -5,6 +5,7 @@ use super::interfaces::Interfaces;
 use super::plan::{Plan, Source};
 use super::routing::GivenRoutes;
 use crate::args;
+use crate::control::registry::{Changes, Registry};
 use crate::failure::Failure;
 use crate::log::Level;
 use netmem::forward::filter::{FilterControl, RULES_MAX};
@@ -12,9 +13,9 @@ use netmem::forward::{IdleControl, SteeringControl};
 use netmem::steer::Policy;
 use netmem_router::icmp::{IcmpControl, IcmpLimit};
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// The time that `netmem reload` waits for the thread that reloads.
@@ -27,24 +28,36 @@ const NO_CONFIG: &str = "SIGHUP: there is no configuration to read again: start 
 type Answer = Result<Vec<&'static str>, String>;
 
 /// The control socket's end: it asks for a reload and waits for the answer.
-pub struct Caller(Sender<Sender<Answer>>);
+pub struct Caller {
+    to: Sender<Sender<Answer>>,
+    changes: Changes,
+}
 
 /// The forwarder's end: each request is the sender for its answer.
-pub type Requests = Receiver<Sender<Answer>>;
+pub struct Requests {
+    from: Receiver<Sender<Answer>>,
+    changes: Changes,
+}
 
 /// Returns both ends.
 pub fn requests() -> (Caller, Requests) {
-    let (to, requests) = channel();
-    (Caller(to), requests)
+    let ((to, from), changes) = (channel(), Changes::default());
+    (Caller { to, changes: Arc::clone(&changes) }, Requests { from, changes })
 }
 
 impl Caller {
+    /// Lets the registry ask for reloads. Its keys and a reload change the run one after the other.
+    pub fn answer_by(self, registry: &mut Registry) {
+        registry.set_changes(Arc::clone(&self.changes));
+        registry.set_reload(move || self.reload());
+    }
+
     /// Asks for a reload, and waits for the answer.
-    pub fn reload(&self) -> Answer {
+    fn reload(&self) -> Answer {
         let (to, answer) = channel();
         // No request is read after the last round.
         let over = || "the run is ending".to_owned();
-        self.0.send(to).map_err(|_| over())?;
+        self.to.send(to).map_err(|_| over())?;
         answer.recv_timeout(RELOAD_TIMEOUT).unwrap_or_else(|error| match error {
             RecvTimeoutError::Timeout => Err(format!("no answer within {RELOAD_TIMEOUT:?}")),
             RecvTimeoutError::Disconnected => Err(over()),
@@ -72,7 +85,7 @@ pub struct Reload {
 impl Reload {
     /// Returns the callers that wait for an answer, if a reload was requested since the last call.
     pub fn asked(&self) -> Option<Vec<Sender<Answer>>> {
-        let callers: Vec<_> = self.requests.try_iter().collect();
+        let callers: Vec<_> = self.requests.from.try_iter().collect();
         (self.asked.swap(false, Relaxed) || !callers.is_empty()).then_some(callers)
     }
 
@@ -115,6 +128,8 @@ impl Reload {
         if rules.is_some_and(|rules| rules.len() > RULES_MAX) {
             return Err(Failure::Input(format!("give at most {RULES_MAX} rules")));
         }
+        let changes = Arc::clone(&self.requests.changes);
+        let _alone = changes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut overridden = Vec::new();
         // The only part that may still be rejected comes first.
         overridden.extend(self.change_policy(&plan)?);
@@ -264,75 +279,4 @@ fn changed(mut old: Plan, mut new: Plan) -> Plan {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the keys that a reload from one text to the other names.
-    fn named(old: &str, new: &str) -> Vec<&'static str> {
-        let plan =
-            |text: &str| args::forward_of(text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
-        differences(&plan(old).expect("a plan"), &plan(new).expect("a plan"))
-    }
-
-    const PORTS: &str = "port = [\"packet:a\", \"packet:b\"]\nmode = \"cross-connect\"\n";
-
-    /// Seen: with another port, a reload reported that port, address, routes, xdp-mode or traffic and the user
-    /// cannot change.
-    #[test]
-    fn a_reload_names_the_keys_that_differ_and_no_others() {
-        let other = PORTS.replace("packet:b", "tap:b,mac=02:00:00:00:00:07");
-        assert_eq!(named(PORTS, &other), ["port"]);
-        let four = PORTS.replace("]", ", \"memif:c\", \"xdp:d\"]");
-        assert_eq!(named(PORTS, &four), ["port"], "rings and frames follow from ports");
-        assert_eq!(named(PORTS, &format!("{four}ring = 512\nuser = \"7:8\"\n")), ["port", "ring", "user"]);
-        assert_eq!(named(PORTS, &format!("{PORTS}no-sandbox = true\n")), ["no-sandbox"]);
-        assert_eq!(named(PORTS, &format!("{PORTS}xdp-mode = \"generic\"\n")), ["xdp-mode"]);
-        assert_eq!(named("size = 64\nflows = 1\n", "size = 128\nflows = 2\n"), ["flows", "size"]);
-        let team = |workers: u32, policy: &str| format!("workers = {workers}\nsteer = \"{policy}\"\n");
-        assert_eq!(named(&team(2, "hash"), &team(3, "hash")), ["workers"], "an inbox follows from workers");
-        assert_eq!(named(&team(2, "hash"), &team(2, "none,inbox=128")), ["steer"]);
-        assert_eq!(
-            named("martians = \"drop\"\n", "martians = \"forward\"\nfree = \"single\"\n"),
-            ["martians", "free"]
-        );
-    }
-
-    #[test]
-    fn keys_with_the_same_meaning_or_that_may_change_are_no_difference() {
-        assert!(named("size = 64\nring = 512\n", "ring = \"512\"\n").is_empty());
-        assert!(named("idle = \"spin\"\n", "idle = \"sleep\"\nicmp-rate = 7\n").is_empty());
-    }
-
-    #[test]
-    fn a_file_that_a_key_names_with_another_secret_is_that_key() {
-        let file = std::env::temp_dir().join(format!("netmem-reload-secret-{}", std::process::id()));
-        let text = format!(
-            "port = [\"packet:a\", \"memif:b,secret-file={}\"]\nmode = \"cross-connect\"\n",
-            file.display()
-        );
-        let plan = |secret: &str| {
-            std::fs::write(&file, secret).expect("a file");
-            let plan = args::forward_of(&text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
-            std::fs::remove_file(&file).expect("the file");
-            plan.expect("a plan")
-        };
-        assert_eq!(differences(&plan("sesame"), &plan("open sesame")), ["port"]);
-    }
-
-    /// The keys that a reload changes.
-    const CHANGES: [&str; 7] =
-        ["route", "rule", "idle", "icmp-rate", "icmp-burst", "icmp-source-rate", "icmp-source-burst"];
-
-    #[test]
-    fn each_key_of_the_file_is_one_that_changes_or_one_that_is_named() {
-        let Err(Failure::Input(line)) = args::forward_of("quux-no-key = 1\n", &[]) else { panic!("a key") };
-        let (_, keys) = line.split_once("there are ").expect("all keys");
-        let mut keys: Vec<_> = keys.split(", ").collect();
-        let plan = args::forward_of("", &[]).and_then(|args| Plan::of(&args)).expect("a plan");
-        let named = parts(&plan, &plan).into_iter().flat_map(|(keys, _)| keys.iter().copied());
-        let mut known: Vec<_> = named.filter(|key| *key != "config").chain(CHANGES).collect();
-        keys.sort_unstable();
-        known.sort_unstable();
-        assert_eq!(keys, known);
-    }
-}
+mod tests;

@@ -117,7 +117,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.tables()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
-            registry.set_reload(move || caller.reload());
+            caller.answer_by(&mut registry);
         }
         control::start(socket, registry)
     };
