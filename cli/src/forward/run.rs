@@ -256,7 +256,7 @@ fn threads(
         log::never_wait();
         phases.begin(threads.is_ok());
         let Threads { network, retention, following, workers } = threads?;
-        let alive = || are_alive(&workers, following.as_ref());
+        let alive = || are_alive(&workers, following.as_ref(), retention.as_ref());
         let watched = unless_it_panics(|| watch(phases, plan, stop, (&mut watchdog, monitored), alive));
         // Again, if the watch panicked before it.
         phases.stop_sending();
@@ -283,9 +283,16 @@ fn threads(
     })
 }
 
-/// Returns true while no worker, and not the follower of routes, has ended by itself.
-fn are_alive<W, F>(workers: &[Running<'_, W>], following: Option<&Running<'_, F>>) -> bool {
-    !workers.iter().any(|worker| worker.is_finished()) && !following.is_some_and(|of| of.is_finished())
+/// Returns true while no worker, and neither the follower of routes nor the thread of the local queue, has ended by
+/// itself.
+fn are_alive<W, F, R>(
+    workers: &[Running<'_, W>],
+    following: Option<&Running<'_, F>>,
+    retention: Option<&Running<'_, R>>,
+) -> bool {
+    !workers.iter().any(|worker| worker.is_finished())
+        && !following.is_some_and(|of| of.is_finished())
+        && !retention.is_some_and(|of| of.is_finished())
 }
 
 /// Waits for workers that are to end. If one never does, the process ends without it, with a line and the exit code
