@@ -25,9 +25,8 @@ fn only_ports_that_share_a_name_have_their_number() {
     assert_eq!(names, ["memif:/a.sock#0", "xdp:eth0", "memif:/a.sock#2"]);
 }
 
-/// Seen: a recording had the packets of two memif ports of one socket on one interface.
-#[test]
-fn two_ports_of_one_name_are_two_interfaces_of_a_recording() {
+/// Returns the recordings of one worker with two ports of the same name, each of which has received this many packets.
+pub fn recordings(each: usize) -> Recordings {
     let backing = BackingPreference::Small;
     let config = MemoryConfig { bytes: 4 << 20, workers: 1, backing, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
@@ -37,18 +36,26 @@ fn two_ports_of_one_name_are_two_interfaces_of_a_recording() {
         [0, 1].map(|_| MemPort::pair("same", &MemConfig { ring: 64, coalesce: 1 }).unwrap());
     let ports = unique_names([a.name(), b.name()].into_iter());
     let decision: Box<dyn Decide> = Box::new(CrossConnect);
-    let (decision, recording) = recorder(decision, 2, RecorderConfig { packets: 64 });
+    let (decision, recording) = recorder(decision, 2, RecorderConfig { packets: 64.max(each) });
     let both: Vec<Box<dyn Port>> = vec![Box::new(a), Box::new(b)];
     let mut forwarder = Forwarder::new(both, pool.clone(), Box::new(decision)).unwrap();
     forwarder.poll(&mut w);
-    for device in [&mut at_a, &mut at_b] {
-        device.deliver(1, |room| {
-            room[..60].fill(0);
-            60
-        });
-        forwarder.poll(&mut w);
+    for _ in 0..each {
+        for device in [&mut at_a, &mut at_b] {
+            device.deliver(1, |room| {
+                room[..60].fill(0);
+                60
+            });
+            forwarder.poll(&mut w);
+        }
     }
-    let packets: Vec<_> = Recordings { ports, workers: vec![recording] }.read(&[]).collect();
+    Recordings { ports, workers: vec![recording] }
+}
+
+/// Seen: a recording had the packets of two memif ports of one socket on one interface.
+#[test]
+fn two_ports_of_one_name_are_two_interfaces_of_a_recording() {
+    let packets: Vec<_> = recordings(1).read(&[]).collect();
     let names: Vec<_> = packets.iter().map(|packet| (packet.port.as_str(), packet.to.as_deref())).collect();
     assert_eq!(names, [("mem:same#0", Some("mem:same#1")), ("mem:same#1", Some("mem:same#0"))]);
     let mut capture = Capture::new(Vec::new()).unwrap();
