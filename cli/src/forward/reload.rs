@@ -29,14 +29,26 @@ type Answer = Result<Vec<&'static str>, String>;
 
 /// The control socket's end: it asks for a reload and waits for the answer.
 pub struct Caller {
-    to: Sender<Sender<Answer>>,
+    to: Sender<Request>,
     changes: Changes,
 }
 
-/// The forwarder's end: each request is the sender for its answer.
+/// The forwarder's end.
 pub struct Requests {
-    from: Receiver<Sender<Answer>>,
+    from: Receiver<Request>,
     changes: Changes,
+}
+
+/// A request for a reload.
+struct Request {
+    to: Sender<Answer>,
+    /// Set by the end that is first: the forwarder when it begins, or the caller when it gives up.
+    is_taken: Arc<AtomicBool>,
+}
+
+/// Takes a request, to carry it out or to give it up. Returns false if the other end was first.
+fn take(is_taken: &AtomicBool) -> bool {
+    !is_taken.swap(true, Relaxed)
 }
 
 /// Returns both ends.
@@ -54,13 +66,26 @@ impl Caller {
 
     /// Asks for a reload, and waits for the answer.
     fn reload(&self) -> Answer {
-        let (to, answer) = channel();
+        self.reload_within(RELOAD_TIMEOUT)
+    }
+
+    /// Asks for a reload, and waits this long for the answer. A reload that has not begun by then is not carried out.
+    fn reload_within(&self, timeout: Duration) -> Answer {
+        let ((to, answer), is_taken) = (channel(), Arc::new(AtomicBool::new(false)));
         // No request is read after the last round.
         let over = || "the run is ending".to_owned();
-        self.to.send(to).map_err(|_| over())?;
-        answer.recv_timeout(RELOAD_TIMEOUT).unwrap_or_else(|error| match error {
-            RecvTimeoutError::Timeout => Err(format!("no answer within {RELOAD_TIMEOUT:?}")),
+        self.to.send(Request { to, is_taken: Arc::clone(&is_taken) }).map_err(|_| over())?;
+        answer.recv_timeout(timeout).unwrap_or_else(|error| match error {
             RecvTimeoutError::Disconnected => Err(over()),
+            RecvTimeoutError::Timeout if take(&is_taken) => {
+                Err(format!("no answer within {timeout:?}: nothing has changed"))
+            }
+            // It may have been answered since then.
+            RecvTimeoutError::Timeout => answer.try_recv().unwrap_or_else(|_| {
+                Err(format!(
+                    "no answer within {timeout:?}: the reload has begun, and may still change the run, which logs the result"
+                ))
+            }),
         })
     }
 }
@@ -85,7 +110,8 @@ pub struct Reload {
 impl Reload {
     /// Returns the callers that wait for an answer, if a reload was requested since the last call.
     pub fn asked(&self) -> Option<Vec<Sender<Answer>>> {
-        let callers: Vec<_> = self.requests.from.try_iter().collect();
+        let not_given_up = self.requests.from.try_iter().filter(|request| take(&request.is_taken));
+        let callers: Vec<_> = not_given_up.map(|request| request.to).collect();
         (self.asked.swap(false, Relaxed) || !callers.is_empty()).then_some(callers)
     }
 

@@ -108,3 +108,33 @@ fn a_reload_and_a_set_at_once_change_all_workers_one_after_the_other() {
     });
     assert_eq!((&rules()[0], limits()), (&rules()[1], vec![(2, 9); 2]));
 }
+
+/// Seen in a review: a reload whose client had got an error after ten seconds was carried out later all the same.
+#[test]
+fn a_reload_that_was_given_up_is_not_carried_out_and_one_that_has_begun_is_not_called_given_up() {
+    let plan = args::forward_of("no-sandbox = true\n", &[]).and_then(|args| Plan::of(&args));
+    let asked = Asked { reload: Some(Arc::default()), ..Asked::default() };
+    let dataplane = set_up::open(&plan.expect("a plan"), asked).expect("a dataplane");
+    let (mut reload, (caller, requests)) = (dataplane.reload.expect("a reload"), requests());
+    reload.requests = requests;
+    let given_up = caller.reload_within(Duration::ZERO).expect_err("nobody answers");
+    assert_eq!(given_up, "no answer within 0ns: nothing has changed");
+    assert!(reload.asked().is_none(), "it was given up");
+    let begun = thread::scope(|scope| {
+        let asks = scope.spawn(|| caller.reload_within(Duration::from_millis(300)));
+        let mut callers = reload.asked();
+        while callers.is_none() && !asks.is_finished() {
+            thread::yield_now();
+            callers = reload.asked();
+        }
+        (asks.join().expect("an answer"), callers.is_some())
+    });
+    // On a machine that stood still it was given up before.
+    match begun {
+        (Err(why), true) => assert!(why.contains("has begun"), "{why}"),
+        (answer, has_begun) => assert!(!has_begun && answer.is_err()),
+    }
+    assert!(reload.asked().is_none());
+    drop(reload);
+    assert_eq!(caller.reload_within(RELOAD_TIMEOUT), Err("the run is ending".to_owned()));
+}
