@@ -360,7 +360,7 @@ fn a_file_that_cannot_be_written_to_an_end_does_not_keep_a_run_from_its_own() {
     let (control, to) = (folder.path("control"), folder.path("recorded.pcapng"));
     let child = recorded_to(&control, &to);
     // An open of the file waits for a reader.
-    let made = Command::new("mkfifo").arg(folder.path("recorded.pcapng.part")).status().unwrap();
+    let made = Command::new("mkfifo").arg(&to).status().unwrap();
     assert!(made.success());
     signal(&child, Signal::USR1);
     signal(&child, Signal::TERM);

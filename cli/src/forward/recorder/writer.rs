@@ -1,17 +1,15 @@
 //! The file that the recordings of a run are written to.
 
-use super::Recordings;
+use super::{Recordings, destination};
 use crate::args::{LOST_BETWEEN, RecorderPlan, When};
 use crate::failure::Failure;
 use crate::forward::report::dropped;
 use crate::forward::worker_setup::WorkerSetup;
 use crate::log::Level;
-use crate::recorded::{Capture, Recorded};
 use crate::stopwatch::Stopwatch;
 use netmem::forward::{Meters, SteeringControl};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -69,8 +67,7 @@ impl RecordWriter {
                 "--record-when {when}: packets are dropped for this reason only between workers: give --steer as well"
             )));
         }
-        let part = part_of(&to);
-        File::create(&part).and_then(|_| fs::remove_file(&part)).map_err(|error| {
+        destination::check(&to).map_err(|error| {
             Failure::Input(format!(
                 "--record-to {}: {error}: give a file in a folder that exists and can be written to",
                 to.display()
@@ -107,8 +104,8 @@ impl RecordWriter {
     /// Begins to write the file. Returns a line if that is not possible.
     fn begin(&mut self, why: String) -> Option<(Level, String)> {
         let (recordings, to) = (Arc::clone(&self.recordings), self.to.clone());
-        let thread =
-            thread::Builder::new().name("recorder".into()).spawn(move || write(recordings.read(&[]), &to));
+        let write = move || destination::write(recordings.read(&[]), &to);
+        let thread = thread::Builder::new().name("recorder".into()).spawn(write);
         match thread {
             Ok(thread) => {
                 self.writing = Some((thread, why));
@@ -183,47 +180,4 @@ impl RecordWriter {
         let is_due = self.last.is_none_or(|last| last.elapsed() >= PAUSE);
         risen.filter(|_| is_due).inspect(|_| self.last = Some(Instant::now()))
     }
-}
-
-/// Returns the path of a file that is being written, before it gets its name.
-fn part_of(path: &Path) -> PathBuf {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    part.into()
-}
-
-/// Writes packets to a file that replaces the one of that name. A pipe or device is written to directly. Returns their
-/// number.
-fn write(packets: impl Iterator<Item = Recorded>, path: &Path) -> io::Result<usize> {
-    match fs::metadata(path) {
-        Ok(existing) if !existing.is_file() => write_all(packets, File::options().write(true).open(path)?),
-        Ok(_) => replace(packets, &path.canonicalize()?),
-        Err(_) => replace(packets, path),
-    }
-}
-
-fn replace(packets: impl Iterator<Item = Recorded>, path: &Path) -> io::Result<usize> {
-    let part = part_of(path);
-    let written = write_all(packets, File::create(&part)?)
-        .and_then(|packets| fs::rename(&part, path).map(|()| packets));
-    if written.is_err() {
-        // The error to report is that of the write.
-        let _ = fs::remove_file(&part);
-    }
-    written
-}
-
-fn write_all(packets: impl Iterator<Item = Recorded>, file: File) -> io::Result<usize> {
-    let (mut capture, mut written) = (Capture::new(BufWriter::new(file))?, 0);
-    for packet in packets {
-        capture.write(&packet)?;
-        written += 1;
-    }
-    capture.to().flush()?;
-    let file = capture.to().get_ref();
-    // A pipe or device has nothing to synchronize, and says so by an error.
-    if file.metadata()?.is_file() {
-        file.sync_all()?;
-    }
-    Ok(written)
 }
