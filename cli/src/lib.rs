@@ -8,6 +8,7 @@
 mod args;
 mod bucket;
 mod control;
+mod delivery;
 mod doctor;
 mod failure;
 mod forward;

@@ -4,20 +4,24 @@
 use super::registry::Registry;
 use super::request::{Answer, answer};
 use super::socket::Socket;
+use crate::delivery::{self, Patience, is_late};
 use crate::failure::Failure;
 use crate::listening::{Server, Service, TICK};
-use std::io::{self, ErrorKind, Read, Write};
+use crate::stopwatch::Stopwatch;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Maximum bytes of a line: the numbers of 3,000 recorded rings.
 const LINE: usize = 64 << 10;
-/// The maximum time that a client may send nothing, or take to accept an answer.
+/// The maximum time between a client's requests.
 const SILENCE: Duration = Duration::from_secs(60);
-const DEAF: Duration = Duration::from_secs(2);
+/// The time that a client has for an answer.
+const PATIENCE: Patience =
+    Patience { whole: Duration::from_secs(60), unread: Duration::from_secs(2), over: Duration::from_secs(2) };
 
 /// The control socket of this process, and the registry from which it answers.
 struct Control {
@@ -47,70 +51,60 @@ impl Service for Control {
 
     fn accept(&self) -> io::Result<UnixStream> {
         let (stream, _) = self.socket.listener.accept()?;
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(TICK))?;
-        stream.set_write_timeout(Some(DEAF))?;
+        set_up(&stream)?;
         Ok(stream)
     }
 
     fn serve(&self, stream: &mut UnixStream, over: &AtomicBool) {
-        serve(stream, &self.registry, over);
+        serve(stream, &self.registry, SILENCE, over);
     }
 
     fn refuse(&self, stream: UnixStream, why: &str) {
-        let _ = send(&stream, &Answer::Error(why.to_owned()), &AtomicBool::new(true));
+        let _ = send(&stream, &Answer::Error(why.to_owned()), PATIENCE, &AtomicBool::new(true));
     }
 }
 
-/// Answers a client's lines until it disconnects, is silent for too long, sends too long a line, or the run ends.
-fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
-    let (mut received, mut last_received) = (Vec::new(), Instant::now());
+/// Lets reads and writes wait for no longer than it takes to notice the end of the run.
+fn set_up(stream: &UnixStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(TICK))?;
+    stream.set_write_timeout(Some(TICK))
+}
+
+/// Answers a client's lines until it disconnects, sends no whole line within `silence`, sends too long a line, does not read
+/// an answer, or the run ends.
+fn serve(stream: &UnixStream, registry: &Mutex<Registry>, silence: Duration, over: &AtomicBool) {
+    // Without its end a line is no request: a client that sends byte by byte would keep its slot.
+    let (mut received, mut silent) = (Vec::new(), Stopwatch::start());
     let mut chunk = [0; 512];
-    while !over.load(Relaxed) && last_received.elapsed() < SILENCE {
+    while !over.load(Relaxed) && silent.look() < silence {
         match (&*stream).read(&mut chunk) {
             Ok(0) => return,
             Ok(n) => received.extend_from_slice(&chunk[..n]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if is_late(&error) => continue,
             Err(_) => return,
         }
-        last_received = Instant::now();
         while let Some(end) = received.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = received.drain(..=end).take(end).collect();
-            let answer = answer(registry, &line);
-            if send(stream, &answer, over).is_none() {
+            // Each answer may take some time, and a client may have sent many requests.
+            if over.load(Relaxed) || send(stream, &answer(registry, &line), PATIENCE, over).is_none() {
                 return;
             }
+            silent = Stopwatch::start();
         }
         if received.len() >= LINE {
-            let _ = send(
-                stream,
-                &Answer::Error(format!("the line has more than {LINE} bytes: send a shorter one")),
-                over,
-            );
+            let why = format!("the line has more than {LINE} bytes: send a shorter one");
+            let _ = send(stream, &Answer::Error(why), PATIENCE, over);
             return;
         }
     }
 }
 
-/// Sends an answer on one line. Returns None if the client did not accept it, or not within [`DEAF`] after the end
-/// of the run.
-fn send(mut stream: &UnixStream, answer: &Answer, over: &AtomicBool) -> Option<()> {
+/// Sends an answer on one line. Returns None if the client did not read it in time.
+fn send(mut stream: &UnixStream, answer: &Answer, patience: Patience, over: &AtomicBool) -> Option<()> {
     let mut line = serde_json::to_vec(answer).ok()?;
     line.push(b'\n');
-    let (mut rest, mut until) = (&line[..], None::<Instant>);
-    while !rest.is_empty() {
-        match stream.write(rest) {
-            Ok(n) => rest = &rest[n..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-        let now = Instant::now();
-        if over.load(Relaxed) && now >= *until.get_or_insert(now + DEAF) {
-            return None;
-        }
-    }
-    Some(())
+    delivery::send(&mut stream, &line, patience, || over.load(Relaxed)).ok()
 }
 
 #[cfg(test)]
@@ -121,7 +115,7 @@ mod tests {
     use crate::control::registry::tests::registry;
     use crate::listening::CONNECTIONS;
     use std::env;
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Write};
     use std::path::PathBuf;
     use std::sync::mpsc::channel;
     use std::thread;
@@ -189,5 +183,55 @@ mod tests {
             ask(&path, &serde_json::json!({"get": "keys"})).is_ok()
         });
         assert!(again, "their places are free again");
+    }
+
+    /// Found in a review: the run waited at its end for a client that read slowly. A write of a whole answer waited anew for
+    /// each piece that the client had read, and nothing else was looked at meanwhile.
+    #[test]
+    fn a_client_that_reads_slowly_delays_the_end_of_the_run_only_for_a_while() {
+        let reads = |patience: Patience, is_over: bool| {
+            let (stream, mut client) = UnixStream::pair().unwrap();
+            set_up(&stream).unwrap();
+            // More than a minute of this client.
+            let answer = Answer::Error("x".repeat(32 << 20));
+            let reader = thread::spawn(move || {
+                let mut part = [0; 4096];
+                while client.read(&mut part).is_ok_and(|n| n > 0) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let sent = send(&stream, &answer, patience, &AtomicBool::new(is_over));
+            drop(stream);
+            reader.join().unwrap();
+            sent
+        };
+        let short = Duration::from_millis(300);
+        assert_eq!(reads(Patience { over: short, ..PATIENCE }, true), None);
+        assert_eq!(reads(Patience { whole: short, ..PATIENCE }, false), None);
+    }
+
+    /// Found in a review: each byte began a new minute, so that eight such clients kept all slots.
+    #[test]
+    fn a_client_that_drips_a_line_without_end_loses_its_slot() {
+        let (stream, mut client) = UnixStream::pair().unwrap();
+        set_up(&stream).unwrap();
+        let drip = thread::spawn(move || {
+            (0..4000).any(|_| {
+                thread::sleep(Duration::from_millis(5));
+                client.write_all(b"x").is_err()
+            })
+        });
+        serve(&stream, &Mutex::new(registry()), Duration::from_millis(300), &AtomicBool::new(false));
+        drop(stream);
+        assert!(drip.join().unwrap(), "it was served until it ended");
+    }
+
+    #[test]
+    fn a_client_that_reads_nothing_is_given_up() {
+        let (stream, _client) = UnixStream::pair().unwrap();
+        set_up(&stream).unwrap();
+        let patience = Patience { unread: Duration::from_millis(300), ..PATIENCE };
+        let answer = Answer::Error("x".repeat(4 << 20));
+        assert_eq!(send(&stream, &answer, patience, &AtomicBool::new(false)), None);
     }
 }

@@ -7,6 +7,7 @@ use super::page::Format;
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
 use crate::control::Socket;
+use crate::delivery::{self, Patience, is_late};
 use crate::failure::Failure;
 use crate::listening::{Server, Service, TICK};
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,6 +21,7 @@ const REQUEST: usize = 8192;
 /// The maximum time for a whole request to arrive, and for a whole answer to leave.
 const ASKING: Duration = Duration::from_secs(2);
 const TAKING: Duration = Duration::from_secs(5);
+const PATIENCE: Patience = Patience { whole: TAKING, unread: TAKING, over: Duration::ZERO };
 
 /// The statuses of a request that was not whole in time, and of a connection for which there is no slot.
 const LATE: &str = "408 Request Timeout";
@@ -202,24 +204,10 @@ fn request(stream: &mut dyn Stream, until: Instant, is_over: impl Fn() -> bool) 
     }
 }
 
-fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
 /// Sends the whole text to a client that accepts it.
 fn send(stream: &mut dyn Stream, text: &str, is_over: impl Fn() -> bool) -> io::Result<()> {
-    let (until, mut rest) = (Instant::now() + TAKING, text.as_bytes());
     stream.patience(TICK, TICK)?;
-    loop {
-        match stream.write(rest) {
-            Ok(n) => rest = &rest[n..],
-            Err(error) if is_late(&error) => {}
-            Err(error) => return Err(error),
-        }
-        if rest.is_empty() || Instant::now() >= until || is_over() {
-            return Ok(());
-        }
-    }
+    delivery::send(stream, text.as_bytes(), PATIENCE, is_over)
 }
 
 /// Sends the reason why there are no metrics.
