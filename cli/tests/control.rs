@@ -328,6 +328,8 @@ fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_count
             "\"soon\" is neither a whole number nor none; give 0 to 604800000, or none",
         ),
         ("ready.packets.max 9999999", "give 0 to 65536"),
+        // Of 4196 frames, one is left for reception.
+        ("local_queue.packets 4196", "give 0 to 4195"),
         ("ready.heads.size 5000", "1 to 4096"),
     ] {
         let out = run.ask(&format!("set {words}"));

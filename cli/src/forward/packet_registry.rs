@@ -1,7 +1,7 @@
 //! The sections and keys of packets, rules and the local queue at the control socket.
 
 use super::hooks::Hooks;
-use super::plan::check_rules;
+use super::plan::{Plan, check_rules};
 use super::retention::RetentionThread;
 use crate::args::{LOCAL_QUEUE_BYTES_MAX, READY_PACKETS_MAX};
 use crate::control::Record;
@@ -169,11 +169,11 @@ fn rule_records(controls: &[FilterControl]) -> Vec<Record> {
 }
 
 /// Adds the local queue, if there is one.
-pub fn local_queue(registry: &mut Registry, retention: &RetentionThread) {
+pub fn local_queue(registry: &mut Registry, retention: &RetentionThread, plan: &Plan) {
     let Some(limit) = &retention.limit else { return };
     let counters: Vec<_> = retention.retentions.iter().map(Retention::counters).collect();
     registry.section("local_queue", move || vec![local_queue_record(&counters)]);
-    retention_keys(registry, limit);
+    retention_keys(registry, limit, kept_max(plan));
     retention_bytes_key(registry, limit);
 }
 
@@ -191,14 +191,20 @@ fn local_queue_record(counters: &[Arc<LocalQueueCounters>]) -> Record {
     Record::default().with("name", "local_queue").with_all(counts)
 }
 
-fn retention_keys(registry: &mut Registry, limit: &Arc<RetentionLimit>) {
+/// Returns the maximum number of frames that a worker's local queue may keep. As at the start ([`Plan::of`]), a frame
+/// of its pool is left for reception.
+fn kept_max(plan: &Plan) -> usize {
+    plan.frames.saturating_sub(plan.mirror.unwrap_or(0) + 1).min(MOST)
+}
+
+fn retention_keys(registry: &mut Registry, limit: &Arc<RetentionLimit>, most: usize) {
     let (of, to) = (Arc::clone(limit), Arc::clone(limit));
-    let range = (format!("0 to {MOST}"), "frames", "how many per worker the local queue keeps");
+    let range = (format!("0 to {most}"), "frames", "how many per worker the local queue keeps");
     registry.number(
         "local_queue.packets",
         range,
         move || of.packets(),
-        move |packets| within(packets, MOST).map(|packets| to.set_packets(packets)),
+        move |packets| within(packets, most).map(|packets| to.set_packets(packets)),
     );
     let (of, to) = (Arc::clone(limit), Arc::clone(limit));
     let range =
@@ -251,4 +257,23 @@ fn time(text: &str) -> Result<Duration, String> {
         return Err(format!("{limit} is more than a week"));
     }
     Ok(Duration::from_millis(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::forward_of;
+
+    /// Found in a review: the key took a million frames of any pool, and then no packet was received any more.
+    #[test]
+    fn a_local_queue_that_would_keep_every_frame_of_its_pool_is_refused_also_by_its_key() {
+        let most = |text: &str| {
+            let args = forward_of(&format!("mode = 'pass'\nframes = 4096\n{text}"), &[]).unwrap();
+            Plan::of(&args).map(|plan| kept_max(&plan)).map_err(|_| ())
+        };
+        assert_eq!(most("local-queue = 4095"), Ok(4095));
+        assert_eq!(most("local-queue = 4096"), Err(()));
+        assert_eq!(most("local-queue = 10\nmirror = 95"), Ok(4000));
+        assert_eq!(most("local-queue = 4001\nmirror = 95"), Err(()));
+    }
 }

@@ -113,7 +113,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &latest_status));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
-        retention.iter().for_each(|retention| packet_registry::local_queue(&mut registry, retention));
+        retention.iter().for_each(|retention| packet_registry::local_queue(&mut registry, retention, plan));
         following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.tables()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
