@@ -1,15 +1,16 @@
 //! Changes of the host for one run, by the rules of `netmem doctor`. COLD.
 
+use super::own_sockets::OwnSockets;
 use crate::failure::Failure;
 use crate::log::{self, Level};
-use crate::sandbox::{self, SandboxPlan};
+use crate::sandbox;
 use netmem::system::broker::{self, Request};
 use netmem_doctor::{Change, FIX_LOOKS, Host, Journal, JournalError, Wanted, findings, new_changes};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 /// The time that a run which ends without one of its workers waits for its changes to be undone.
 const UNDO_TIMEOUT: Duration = Duration::from_secs(20);
@@ -150,16 +151,15 @@ pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Fai
 /// Undoes the changes, and removes the sockets that the run listens on, before the process ends without a stuck
 /// worker. The cause of the stuck worker may block the undo too. So the undo gets some seconds, and after that the
 /// changes are left in the journal.
-pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, plan: &SandboxPlan) {
+pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, sockets: &OwnSockets) {
     let (done, is_done) = mpsc::channel();
     let its = Arc::clone(fixes);
     // Its lines are printed already.
     let take_back = move || done.send(take_back_by(is_by_broker, &its).ok()).ok();
     let taking_back = thread::Builder::new().spawn(take_back);
     if !is_by_broker {
-        // A socket that exists now belongs to this run, which has not stopped listening. The broker does the same.
-        let sockets = plan.listening.iter().chain(&plan.made);
-        sockets.for_each(|path| drop(fs::remove_file(path)));
+        // A broker does the same once this process has ended.
+        sockets.remove();
     }
     let is_late =
         taking_back.is_err() || is_done.recv_timeout(UNDO_TIMEOUT) == Err(RecvTimeoutError::Timeout);

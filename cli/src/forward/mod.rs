@@ -36,6 +36,7 @@ mod live;
 mod network;
 mod offer;
 pub mod own_addresses;
+mod own_sockets;
 mod packet_registry;
 mod page_registry;
 mod phases;
@@ -64,6 +65,7 @@ use crate::{output, sandbox, stop};
 use fixes::Fixes;
 use interfaces::Interfaces;
 use netmem_doctor::{Host, Wanted, beside_the_kernel};
+use own_sockets::OwnSockets;
 use plan::Plan;
 use report::Report;
 use std::sync::Arc;
@@ -110,8 +112,9 @@ fn set_up_and_run(args: &ForwardArgs, asked: stop::Asked) -> Result<(), Failure>
         }
     };
     let is_by_broker = broker.is_some();
-    let give_up = || fixes::give_up(is_by_broker, &fixes, &plan.sandbox);
-    let ran = forward(&plan, (&stop, asked), &give_up);
+    let sockets = OwnSockets::default();
+    let give_up = || fixes::give_up(is_by_broker, &fixes, &sockets);
+    let ran = forward(&plan, (&stop, asked), (&sockets, &give_up));
     // Before anything is printed, because the reader may never read.
     let taken_back = fixes::take_back_by(is_by_broker, &fixes);
     drop(broker);
@@ -122,11 +125,12 @@ fn set_up_and_run(args: &ForwardArgs, asked: stop::Asked) -> Result<(), Failure>
 fn forward(
     plan: &Plan,
     (stop, asked): (&AtomicBool, stop::Asked),
-    give_up: &dyn Fn(),
+    (sockets, give_up): (&OwnSockets, &dyn Fn()),
 ) -> Result<Report, Failure> {
     // Reads the host before the ports are opened, because they change it.
     let beside = beside_the_kernel(&wanted::of_plan(plan));
     let dataplane = set_up::open(plan, asked)?;
+    sockets.record(&plan.sandbox);
     let warnings = wanted::warnings(beside, &dataplane.copies);
     warnings.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
     run::run(dataplane, plan, (stop, give_up))
