@@ -54,7 +54,7 @@ pub fn may_wait() {
 /// Prints a line. If it cannot be written it is left out. The number of lines left out is printed when that is
 /// possible again.
 pub fn say(level: Level, line: impl Display) {
-    // An error is ignored: the reader is gone.
+    // The line is counted, and nothing else could report the error.
     let _ = stderr::say(whole(level, line).as_bytes(), left_out);
 }
 
@@ -83,7 +83,10 @@ fn whole(level: Level, line: impl Display) -> String {
 /// Returns the line about this many lines left out.
 fn left_out(lines: u64) -> String {
     let lines = if lines == 1 { "one line is".to_owned() } else { format!("{lines} lines are") };
-    whole(Level::Warning, format_args!("netmem: {lines} left out here: standard error was not read"))
+    whole(
+        Level::Warning,
+        format_args!("netmem: {lines} left out here: standard error was not read, or its disk was full"),
+    )
 }
 
 /// Returns true if standard error is the journal's socket, which the environment names by device and inode.

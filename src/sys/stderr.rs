@@ -58,23 +58,21 @@ pub fn insist(bytes: &[u8]) -> io::Result<()> {
     insist_on(|| offer(bytes))
 }
 
-/// Writes a line, with its end, or leaves it out where it cannot be written now. `left_out` makes the line that says how many were.
+/// Writes a line, with its end, or leaves it out where it cannot be written now: its reader does not read, or its disk is full. `left_out` makes the
+/// line that says how many were.
 ///
 /// # Errors
-/// What write(2) says.
+/// What write(2) says. The line is left out, and counted.
 pub fn say(line: &[u8], left_out: fn(u64) -> String) -> io::Result<()> {
-    let said = insist_on(|| {
-        let mut stderr = stderr();
-        stderr.catch_up(left_out)?;
-        stderr.offer(line)
-    });
-    match said {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => {
-            stderr().left_out += 1;
-            Ok(())
-        }
-        said => said,
+    say_to(stream(), line, left_out)
+}
+
+fn say_to(stream: &Mutex<Stream>, line: &[u8], left_out: fn(u64) -> String) -> io::Result<()> {
+    let said = insist_on(|| lock(stream).say(line, left_out));
+    if said.is_err() {
+        lock(stream).left_out += 1;
     }
+    said.or_else(|error| if error.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
 }
 
 /// Says how many lines were left out, if any were, as soon as it can; call it often.
@@ -90,7 +88,14 @@ pub fn finish(left_out: fn(u64) -> String) {
 }
 
 fn stderr() -> MutexGuard<'static, Stream> {
-    let stream = STDERR.get_or_init(|| Mutex::new(Stream::of(io::stderr())));
+    lock(stream())
+}
+
+fn stream() -> &'static Mutex<Stream> {
+    STDERR.get_or_init(|| Mutex::new(Stream::of(io::stderr())))
+}
+
+fn lock(stream: &Mutex<Stream>) -> MutexGuard<'_, Stream> {
     stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -146,12 +151,33 @@ impl Stream {
     /// # Errors
     /// As there.
     pub fn offer(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_rest()?;
-        let n = self.target.write(bytes)?;
-        self.rest.extend_from_slice(&bytes[n..]);
+        self.take(bytes)?;
         // What has to wait is the next call's.
         self.write_rest()
             .or_else(|error| if error.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
+    }
+
+    /// Takes all of this, and writes what can be written now. The rest is written before what comes next.
+    ///
+    /// # Errors
+    /// What write(2) says. None of it is taken.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_rest()?;
+        let n = self.target.write(bytes)?;
+        self.rest.extend_from_slice(&bytes[n..]);
+        Ok(())
+    }
+
+    /// Writes a line after the one that says how many were left out, if any were.
+    ///
+    /// # Errors
+    /// What write(2) says. None of the line is written.
+    fn say(&mut self, line: &[u8], left_out: fn(u64) -> String) -> io::Result<()> {
+        self.catch_up(left_out)?;
+        self.take(line)?;
+        // The next line has the error, if there still is one.
+        let _ = self.write_rest();
+        Ok(())
     }
 
     /// Writes all of this; while that has to wait, `goes_on` says whether to, some hundred times each second.
@@ -185,10 +211,10 @@ impl Stream {
     fn catch_up(&mut self, left_out: fn(u64) -> String) -> io::Result<()> {
         self.write_rest()?;
         if self.left_out > 0 {
-            self.offer(left_out(self.left_out).as_bytes())?;
+            self.take(left_out(self.left_out).as_bytes())?;
             self.left_out = 0;
         }
-        Ok(())
+        self.write_rest()
     }
 }
 
@@ -271,6 +297,26 @@ mod tests {
             from.read_exact(&mut text).unwrap();
             assert_eq!(String::from_utf8(text).unwrap(), notice(3) + "on\n");
         }
+    }
+
+    /// Found in a review: lines for a log file on a full disk vanished, and the next line did not say so.
+    #[test]
+    fn lines_that_a_full_disk_does_not_take_are_counted_and_that_is_said_once_there_is_room() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let stream = Mutex::new(Stream::of(&full));
+        for _ in 0..3 {
+            let error = say_to(&stream, b"lost\n", notice).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::StorageFull);
+        }
+        let (mut from, to) = io::pipe().unwrap();
+        lock(&stream).target = Stream::of(&to).target;
+        for line in [b"first\n", b"other\n"] {
+            say_to(&stream, line, notice).unwrap();
+        }
+        drop((stream, to));
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        assert_eq!(text, notice(3) + "first\nother\n");
     }
 
     #[test]
