@@ -1,6 +1,7 @@
 //! Keeps a table in the state of the kernel's.
 
 mod dumps;
+mod kept;
 mod withdrawals;
 
 use self::withdrawals::Withdrawals;
@@ -291,7 +292,7 @@ impl Follower {
                 self.unsupported.remove_rule(&rule);
                 self.count_rules();
             }
-            Event::RoutesMayHaveChanged => {
+            Event::RoutesMayHaveChanged | Event::RouteUnread { .. } => {
                 self.resync.request();
                 // It may have been about these routes too: their next-hop objects go with the link.
                 self.withdraw();

@@ -18,6 +18,13 @@ pub(crate) struct Message<'a> {
     pub(crate) flags: u16,
 }
 
+impl<'a> Message<'a> {
+    /// Returns what follows the header.
+    pub(crate) fn contents(&self) -> &'a [u8] {
+        self.bytes.get(HEADER..).unwrap_or_default()
+    }
+}
+
 /// The messages of a datagram, in order, up to the first that is cut off.
 pub(crate) struct Messages<'a> {
     /// What has not been read. At the end it is what was cut off, if anything was.
@@ -53,9 +60,43 @@ pub(crate) fn removes_ipv6_route(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| {
         let of_table =
             |route: &[u8]| route.first() == Some(&AF_INET6) && FOLLOWED.contains(&route[RTM_TABLE]);
-        message.kind == RTM_DELROUTE
-            && message.bytes.get(HEADER..).is_some_and(|route| route.len() > RTM_TABLE && of_table(route))
+        let route = message.contents();
+        message.kind == RTM_DELROUTE && route.len() > RTM_TABLE && of_table(route)
     })
+}
+
+/// The attributes of a message, with their types and contents, up to the first that is cut off.
+pub(crate) struct Attributes<'a> {
+    rest: &'a [u8],
+}
+
+/// The bits of an attribute's type that are not flags.
+const ATTRIBUTE_KIND: u16 = 0x3fff;
+/// Bytes of an attribute's header.
+const ATTRIBUTE: usize = 4;
+
+impl<'a> Attributes<'a> {
+    /// Iterates over the attributes that follow a header of so many bytes.
+    pub(crate) fn of(contents: &'a [u8], header: usize) -> Attributes<'a> {
+        Attributes { rest: contents.get(header..).unwrap_or_default() }
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<(u16, &'a [u8])> {
+        let [a, b, c, d] = *self.rest.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([a, b]));
+        let value = self.rest.get(ATTRIBUTE..length)?;
+        self.rest = self.rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([c, d]) & ATTRIBUTE_KIND, value))
+    }
+}
+
+/// Returns the word at an offset.
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
 }
 
 #[cfg(test)]

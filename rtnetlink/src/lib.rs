@@ -104,6 +104,7 @@ mod distinguisher;
 mod follower;
 mod headers;
 mod ipv6_routes;
+mod link;
 mod neighbours;
 mod pending;
 mod port_interface;
@@ -114,6 +115,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod unread;
 mod unsupported;
 
 pub use follower::{FollowError, Follower, FollowerConfig, StaticRoutes};

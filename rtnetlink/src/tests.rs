@@ -235,6 +235,10 @@ fn a_message_that_cannot_be_read_and_may_be_about_routes_causes_a_resync() {
     let at = message.len() - 8;
     assert_eq!(message[at..at + 2], [8, 0], "the gateway");
     message[at] = 7;
+    let rank = Event::RouteUnread { prefix: "10.1.0.0/16".parse().unwrap(), origin: Origin::Main, metric: 0 };
+    assert_eq!(read(&message), (vec![rank], 1));
+    // RTM_DELROUTE.
+    message[4] = 25;
     assert_eq!(read(&message), (vec![Event::RoutesMayHaveChanged], 1));
     // RTM_NEWMDB: not relevant.
     message[4] = 84;

@@ -3,11 +3,12 @@
 use crate::addresses::AddressState;
 use crate::distinguisher::distinguisher;
 use crate::headers::{Message, messages};
+use crate::link::link;
+use crate::unread::route_rank;
 use crate::unsupported::Unsupported;
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState as NudState,
 };
@@ -62,6 +63,15 @@ pub enum Event {
     Unsupported(Unsupported),
     /// A rule that was not supported is gone.
     RuleGone(Unsupported),
+    /// The kernel has a route of this rank in its local or main table, and its target could not be read.
+    RouteUnread {
+        /// The destinations.
+        prefix: IpNet,
+        /// The table.
+        origin: Origin,
+        /// The metric.
+        metric: u32,
+    },
     /// Routes may have changed, and no other event reports which.
     RoutesMayHaveChanged,
     /// The end of an answer. True if something changed during the dump, so that the answer may be inconsistent.
@@ -111,20 +121,27 @@ const DUMP_INTERRUPTED: u16 = 0x10;
 /// Messages about next-hop objects. The kernel does not always report routes that change with them.
 const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
 
+const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
+const RTM_NEWROUTE: u16 = 24;
 /// RTM_NEWLINK to RTM_DELNEIGH: the messages that routes are made of.
 const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
 
 /// Passes the event of each message in a datagram to `each`, in order. Returns the number of messages that could
-/// not be read. Such a message also counts as [`Event::RoutesMayHaveChanged`] if it may have been about routes.
+/// not be read. Such a message also counts as [`Event::RouteUnread`] if it reports a route, and as
+/// [`Event::RoutesMayHaveChanged`] if it may have been about routes otherwise.
 pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
     let (mut unread, mut messages) = (0, messages(datagram));
-    for Message { bytes, kind, flags } in messages.by_ref() {
-        match message(bytes, kind, flags) {
+    for message in messages.by_ref() {
+        match event(&message) {
             Some(Ok(event)) => each(event),
             Some(Err(Unread)) => {
                 unread += 1;
-                if FOLLOWED.contains(&kind) {
-                    each(Event::RoutesMayHaveChanged);
+                let route = (message.kind == RTM_NEWROUTE).then(|| route_rank(message.contents())).flatten();
+                match route {
+                    Some((prefix, origin, metric)) => each(Event::RouteUnread { prefix, origin, metric }),
+                    None if FOLLOWED.contains(&message.kind) => each(Event::RoutesMayHaveChanged),
+                    None => {}
                 }
             }
             None => {}
@@ -139,11 +156,14 @@ pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
 }
 
 /// A malformed message.
-struct Unread;
+pub(crate) struct Unread;
 
-fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>> {
-    if NEXT_HOP_OBJECTS.contains(&kind) {
-        return Some(Ok(Event::RoutesMayHaveChanged));
+fn event(message: &Message) -> Option<Result<Event, Unread>> {
+    let Message { bytes, kind, flags } = *message;
+    match kind {
+        RTM_NEWLINK | RTM_DELLINK => return link(message.contents(), kind == RTM_NEWLINK),
+        kind if NEXT_HOP_OBJECTS.contains(&kind) => return Some(Ok(Event::RoutesMayHaveChanged)),
+        _ => {}
     }
     let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
         return Some(Err(Unread));
@@ -164,10 +184,6 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
             RouteNetlinkMessage::DelRule(rule) => Unsupported::rule(&rule).map(Event::RuleGone),
             RouteNetlinkMessage::NewNeighbour(neighbour) => self::neighbour(&neighbour, true),
             RouteNetlinkMessage::DelNeighbour(neighbour) => self::neighbour(&neighbour, false),
-            RouteNetlinkMessage::NewLink(link) => self::link(link),
-            RouteNetlinkMessage::DelLink(link) => {
-                is_about_link(&link).then_some(Event::LinkGone(link.header.index))
-            }
             RouteNetlinkMessage::NewAddress(address) => self::address(&address, true),
             RouteNetlinkMessage::DelAddress(address) => self::address(&address, false),
             _ => None,
@@ -354,42 +370,8 @@ fn neighbour(message: &NeighbourMessage, exists: bool) -> Option<Event> {
 }
 
 /// Returns the MAC address of one station.
-fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
+pub(crate) fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
     <[u8; 6]>::try_from(bytes).ok().map(MacAddr::new).filter(|mac| !mac.is_multicast())
-}
-
-/// Returns true if a message is about the link itself, and not about its role as a bridge port.
-fn is_about_link(message: &LinkMessage) -> bool {
-    message.header.interface_family == AddressFamily::Unspec
-}
-
-fn link(message: LinkMessage) -> Option<Event> {
-    if !is_about_link(&message) {
-        return None;
-    }
-    let (index, flags) = (message.header.index, message.header.flags);
-    let state = if !flags.contains(LinkFlags::Up) {
-        LinkState::Down
-    } else if !flags.intersects(LinkFlags::Running | LinkFlags::LowerUp) {
-        LinkState::NoCarrier
-    } else {
-        LinkState::Up
-    };
-    let (mut names, mut mac, mut mtu) = (Vec::new(), None, 0);
-    for attribute in message.attributes {
-        match attribute {
-            LinkAttribute::IfName(its) => names.insert(0, its),
-            LinkAttribute::PropList(its) => names.extend(its.into_iter().filter_map(alternative_name)),
-            LinkAttribute::Address(bytes) => mac = ethernet(&bytes),
-            LinkAttribute::Mtu(its) => mtu = its,
-            _ => {}
-        }
-    }
-    (!names.is_empty()).then_some(Event::Link { index, names, state, mac, mtu })
-}
-
-fn alternative_name(property: Prop) -> Option<String> {
-    if let Prop::AltIfName(name) = property { Some(name) } else { None }
 }
 
 fn address(message: &AddressMessage, exists: bool) -> Option<Event> {

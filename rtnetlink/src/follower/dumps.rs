@@ -1,5 +1,6 @@
 //! Resync: asks for the whole state, and changes what differs.
 
+use super::kept::Kept;
 use super::withdrawals::without_paths_over;
 use super::{FollowError, Follower};
 use crate::addresses::LinkAddress;
@@ -7,11 +8,11 @@ use crate::ipv6_routes;
 use crate::neighbours::Key;
 use crate::pending::PendingEvents;
 use crate::socket::{DumpKind, DumpReply, request_dump, request_dump_once};
-use crate::translate::{Event, LinkState, NO_LINK, NeighbourState};
+use crate::translate::{Event, LinkState, NeighbourState};
 use netlink_packet_route::AddressFamily;
-use netmem_router::route::{Origin, Resolution, Rib, RibRoute};
+use netmem_router::route::{Resolution, Rib};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Instant;
 
 #[cfg(test)]
@@ -42,7 +43,8 @@ impl Follower {
     /// If IPv6 routes were removed during every dump, the answer may miss some that never changed
     /// ([`ipv6_routes`]). The routes known before are then kept. Routes that an event reported as removed are not
     /// kept, nor paths over links that are down or gone. The whole state is asked for again after the usual pause.
-    /// A route whose removal was not received is thus kept until a dump that no removal disturbs.
+    /// A route whose removal was not received is thus kept until a dump that no removal disturbs. Known routes also stay
+    /// as they are if the answer has a route of their rank that cannot be read.
     pub(super) fn resync(&mut self) -> Result<(), FollowError> {
         let begun = Instant::now();
         self.catch_up()?;
@@ -199,6 +201,8 @@ impl Follower {
             _ => None,
         }));
         self.count_rules();
+        let mut kept = Kept { ipv6: !dumps.is_whole, ..Kept::default() };
+        kept.add_unread(&dumps.routes);
         let unsupported = &mut self.unsupported;
         let links = &self.links;
         // Since Linux 6.9 a dump may have routes that are about to be removed because their link is down.
@@ -215,9 +219,7 @@ impl Follower {
                 _ => None,
             })
             .collect();
-        if !dumps.is_whole {
-            routes.extend(kept_ipv6_routes(&self.state().rib, &self.links));
-        }
+        routes.extend(kept.routes(&self.state().rib, &self.links));
         self.withdrawals.replace(&routes);
         self.state().rib.replace(routes);
         self.own_changed = true;
@@ -260,14 +262,4 @@ fn lacks_known_neighbour(rib: &Rib, neighbours: &[Event]) -> bool {
     rib.neighbours().any(|(link, address, its)| {
         matches!(its, Resolution::Known(_)) && rib.port(link).is_some() && !dumped.contains(&(link, address))
     })
-}
-
-/// Returns the known IPv6 routes of the kernel, without their paths over links that are down or gone. The kernel has no
-/// route that has no other path.
-pub(super) fn kept_ipv6_routes(rib: &Rib, links: &HashMap<u32, LinkState>) -> Vec<RibRoute> {
-    // An encapsulating path is on no link here.
-    let is_down =
-        |link: u32| link != NO_LINK && links.get(&link).is_none_or(|state| *state == LinkState::Down);
-    let of_ipv6 = |route: &RibRoute| route.origin != Origin::Static && route.prefix.addr().is_ipv6();
-    rib.routes().filter(of_ipv6).filter_map(|route| without_paths_over(route, is_down)).collect()
 }

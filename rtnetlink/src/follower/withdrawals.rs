@@ -13,7 +13,7 @@ use std::mem;
 use std::net::IpAddr;
 
 /// The fields of a route that its rank depends on.
-type Rank = (IpNet, Origin, u32);
+pub(super) type Rank = (IpNet, Origin, u32);
 
 /// A route that lacks its paths over links that are down.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl Withdrawals {
     }
 }
 
-fn rank(route: &RibRoute) -> Rank {
+pub(super) fn rank(route: &RibRoute) -> Rank {
     (route.prefix, route.origin, route.metric)
 }
 

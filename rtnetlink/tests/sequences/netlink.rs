@@ -77,6 +77,7 @@ fn apply(rib: &mut Rib, event: &Event) {
         Event::Address { .. }
         | Event::Unsupported(_)
         | Event::RuleGone(_)
+        | Event::RouteUnread { .. }
         | Event::RoutesMayHaveChanged
         | Event::Done(_)
         | Event::Refused(_) => {}

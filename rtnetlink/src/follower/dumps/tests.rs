@@ -1,6 +1,6 @@
 //! A model of a kernel that dumps its IPv6 routes as Linux does, while routes come and go.
 
-use super::{Dumps, kept_ipv6_routes, lacks_known_neighbour};
+use super::{Dumps, Kept, lacks_known_neighbour};
 use crate::follower::{Follower, FollowerConfig};
 use crate::ipv6_routes;
 use crate::pending::PendingEvents;
@@ -267,6 +267,10 @@ fn events_before_a_loss_are_not_applied_to_a_newer_dump() {
     assert_eq!(following.follower.tables().counters().overruns, 1);
 }
 
+fn ipv6_kept() -> Kept {
+    Kept { ipv6: true, ..Kept::default() }
+}
+
 #[test]
 fn the_kernels_ipv6_routes_over_links_that_are_not_down_are_kept_and_other_routes_are_not() {
     let mut rib = Rib::default();
@@ -283,7 +287,7 @@ fn the_kernels_ipv6_routes_over_links_that_are_not_down_are_kept_and_other_route
     kept_ones.iter().chain(&others).chain([&blackhole]).for_each(|route| assert!(rib.insert(route)));
     let links = HashMap::from([(up, Up), (without_carrier, NoCarrier), (down, Down)]);
     let [one, two, three] = kept_ones;
-    assert_eq!(kept_ipv6_routes(&rib, &links), [one, two, three, blackhole]);
+    assert_eq!(ipv6_kept().routes(&rib, &links), [one, two, three, blackhole]);
 }
 
 /// Found by reasoning: while every dump of IPv6 routes was disturbed, a route with several paths was dropped as a whole
@@ -299,7 +303,7 @@ fn a_route_with_several_paths_is_kept_without_those_whose_links_are_down_or_gone
     let (down, gone) = (9, 10);
     assert!(rib.insert(&over(&[down, LINK, gone, OTHER])));
     let links = HashMap::from([(LINK, Up), (OTHER, NoCarrier), (down, Down)]);
-    assert_eq!(kept_ipv6_routes(&rib, &links), [over(&[LINK, OTHER])]);
+    assert_eq!(ipv6_kept().routes(&rib, &links), [over(&[LINK, OTHER])]);
 }
 
 /// Applies dumps with a default route over `LINK`, another over `OTHER`, and a route over both.
@@ -455,6 +459,27 @@ fn the_tables_are_dumped_after_a_link_came_up_and_again_when_the_kernel_uses_its
     assert!(follower.resync.is_due(later), "once more");
     dump_two_uplinks(&mut follower, Up);
     assert!(!follower.resync.is_due(later));
+}
+
+/// Found by reading: a route with an attribute that the parser does not know was removed with the next resync.
+#[test]
+fn a_known_route_whose_message_in_a_dump_cannot_be_read_stays() {
+    let (mut follower, _) = Follower::start(FollowerConfig::default()).expect("rtnetlink");
+    let unread = |prefix: &str, metric| {
+        let prefix = prefix.parse().expect("a prefix");
+        Event::RouteUnread { prefix, origin: Origin::Main, metric }
+    };
+    for (state, left) in [(Up, "dev d7 weight 1; dev d8 weight 1"), (Down, "dev d8 weight 1")] {
+        dump_two_uplinks(&mut follower, Up);
+        let routes = vec![unread("10.2.0.0/16", 0), unread("10.3.0.0/16", 0)];
+        let links = vec![link(LINK, state), link(OTHER, Up)];
+        let dumps = Dumps { links, routes, is_whole: true, ..Dumps::default() };
+        follower.apply_dumps(dumps, PendingEvents::default(), Instant::now());
+        assert_eq!(lines(&follower), [format!("10.2.0.0/16 {left}")]);
+    }
+    follower.resync.settle(Instant::now(), Instant::now());
+    apply(&mut follower, vec![unread("10.2.0.0/16", 0)]);
+    assert!(follower.resync.is_due(Instant::now() + Duration::from_secs(60)), "its target may have changed");
 }
 
 /// Since Linux 6.9 nothing prevents a dump between the event of a link and the removal of its routes.

@@ -1,0 +1,47 @@
+//! Known routes that stay although the kernel's answers do not have them: the answers may lack them, or have them in
+//! messages that cannot be read.
+
+use super::withdrawals::{Rank, rank, without_paths_over};
+use crate::translate::{Event, LinkState, NO_LINK};
+use netmem_router::route::{Origin, Rib, RibRoute};
+use std::collections::{HashMap, HashSet};
+
+/// The routes of the kernel that stay.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// All IPv6 routes stay.
+    pub(super) ipv6: bool,
+    /// The routes of these ranks stay.
+    pub(super) ranks: HashSet<Rank>,
+}
+
+impl Kept {
+    /// Adds the ranks of the routes in an answer that could not be read.
+    pub(super) fn add_unread(&mut self, routes: &[Event]) {
+        self.ranks.extend(routes.iter().filter_map(|event| match event {
+            Event::RouteUnread { prefix, origin, metric } => Some((*prefix, *origin, *metric)),
+            _ => None,
+        }));
+    }
+
+    fn has(&self, route: &RibRoute) -> bool {
+        let is_of_kernel = route.origin != Origin::Static;
+        is_of_kernel && (self.ipv6 && route.prefix.addr().is_ipv6() || self.ranks.contains(&rank(route)))
+    }
+
+    /// Returns the known routes that stay, without their paths over links that are down or gone. The kernel has no route
+    /// that has no other path.
+    ///
+    /// # Cost
+    /// If any may stay, a look at every route.
+    pub(super) fn routes(&self, rib: &Rib, links: &HashMap<u32, LinkState>) -> Vec<RibRoute> {
+        if !self.ipv6 && self.ranks.is_empty() {
+            return Vec::new();
+        }
+        // An encapsulating path is on no link here.
+        let is_down =
+            |link: u32| link != NO_LINK && links.get(&link).is_none_or(|state| *state == LinkState::Down);
+        let kept = rib.routes().filter(|route| self.has(route));
+        kept.filter_map(|route| without_paths_over(route, is_down)).collect()
+    }
+}
