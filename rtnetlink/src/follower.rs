@@ -298,7 +298,7 @@ impl Follower {
                 self.withdraw();
                 self.withdrawals.forget();
             }
-            Event::Done(_) | Event::Refused(_) => {}
+            Event::Done | Event::Refused(_) => {}
         }
     }
 

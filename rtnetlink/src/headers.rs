@@ -4,6 +4,8 @@ use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 
 /// Bytes of a message's header.
 const HEADER: usize = 16;
+/// NLM_F_DUMP_INTR.
+const DUMP_INTERRUPTED: u16 = 0x10;
 const RTM_DELROUTE: u16 = 25;
 const AF_INET6: u8 = 10;
 /// Offset of the table in `struct rtmsg`.
@@ -52,6 +54,12 @@ pub(crate) fn messages(datagram: &[u8]) -> Messages<'_> {
 /// Returns true if a datagram may end an answer.
 pub(crate) fn may_end_reply(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| [NLMSG_DONE, NLMSG_ERROR].contains(&message.kind))
+}
+
+/// Returns true if a message says that something changed during its dump. The kernel marks the first message after the
+/// change, which is rarely the last of the dump.
+pub(crate) fn is_interrupted(datagram: &[u8]) -> bool {
+    messages(datagram).any(|message| message.flags & DUMP_INTERRUPTED != 0)
 }
 
 /// Returns true if a datagram reports the removal of an IPv6 route of a followed table. Routes of kinds that are

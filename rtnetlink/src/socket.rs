@@ -1,6 +1,6 @@
 //! Sockets: one that receives events, and one that sends requests.
 
-use crate::headers::{may_end_reply, removes_ipv6_route};
+use crate::headers::{is_interrupted, may_end_reply, removes_ipv6_route};
 use crate::translate::{Event, events};
 use netlink_packet_core::{
     NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -232,8 +232,9 @@ impl DumpReply {
     fn read(&mut self, datagrams: impl Iterator<Item = Box<[u8]>>) -> io::Result<bool> {
         let (mut done, mut refused) = (false, None);
         for datagram in datagrams {
+            self.interrupted |= is_interrupted(&datagram);
             self.unread += events(&datagram, |event| match event {
-                Event::Done(changed) => (done, self.interrupted) = (true, self.interrupted | changed),
+                Event::Done => done = true,
                 Event::Refused(code) => refused = Some(code),
                 event => self.events.push(event),
             });
@@ -331,6 +332,7 @@ fn send(socket: &Socket, message: RouteNetlinkMessage, flags: u16) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netlink_packet_core::NLMSG_DONE;
 
     #[test]
     fn discarding_events_ends_with_an_error_if_the_socket_overruns_without_end() {
@@ -341,6 +343,30 @@ mod tests {
             Err(Errno::NOBUFS.into())
         });
         assert_eq!(Errno::from_io_error(&error.unwrap_err()), Some(Errno::NOBUFS));
+    }
+
+    /// Found by reading: the mark of the kernel was looked for in the last message, and the kernel sets it in the first message
+    /// after the change. A dump that lacked links or addresses was accepted.
+    #[test]
+    fn a_dump_of_which_any_message_is_marked_as_interrupted_is_asked_for_again() {
+        // NLMSG_NOOP, and NLMSG_DONE with its code.
+        let message = |kind: u16, flags: u16, contents: &[u8]| {
+            let length = (16 + contents.len() as u32).to_ne_bytes();
+            [&length[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], contents].concat()
+        };
+        let read = |flags: [u16; 3]| {
+            let first = [message(1, flags[0], &[]), message(1, flags[1], &[])].concat();
+            let last = message(NLMSG_DONE, flags[2], &[0; 4]);
+            let mut reply = DumpReply::default();
+            let done = reply.read([first, last].into_iter().map(Vec::into_boxed_slice)).expect("an answer");
+            (done, reply.interrupted)
+        };
+        assert_eq!(read([2, 2, 2]), (true, false));
+        for marked in 0..3 {
+            let mut flags = [2; 3];
+            flags[marked] |= 0x10;
+            assert_eq!(read(flags), (true, true), "{marked}");
+        }
     }
 
     #[test]

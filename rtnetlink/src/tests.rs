@@ -269,7 +269,7 @@ fn a_dump_that_ends_with_an_error_is_refused_and_is_not_complete() {
         read(&bytes)
     };
     assert_eq!(done(-105), (vec![Event::Refused(105)], 0));
-    assert_eq!(done(0), (vec![Event::Done(false)], 0));
+    assert_eq!(done(0), (vec![Event::Done], 0));
 }
 
 #[test]

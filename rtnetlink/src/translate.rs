@@ -74,8 +74,8 @@ pub enum Event {
     },
     /// Routes may have changed, and no other event reports which.
     RoutesMayHaveChanged,
-    /// The end of an answer. True if something changed during the dump, so that the answer may be inconsistent.
-    Done(bool),
+    /// The end of an answer.
+    Done,
     /// The kernel rejects the request with this error number.
     Refused(i32),
 }
@@ -116,8 +116,6 @@ pub enum NeighbourState {
     Unknown,
 }
 
-/// The flag of a dump during which something changed.
-const DUMP_INTERRUPTED: u16 = 0x10;
 /// Messages about next-hop objects. The kernel does not always report routes that change with them.
 const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
 
@@ -171,7 +169,7 @@ fn event(message: &Message) -> Option<Result<Event, Unread>> {
     let event = match message.payload {
         // An answer that ends with an error is not complete.
         NetlinkPayload::Done(done) if done.code < 0 => Some(Event::Refused(done.code.saturating_neg())),
-        NetlinkPayload::Done(_) => Some(Event::Done(flags & DUMP_INTERRUPTED != 0)),
+        NetlinkPayload::Done(_) => Some(Event::Done),
         NetlinkPayload::Error(error) => error.code.map(|code| Event::Refused(code.get().saturating_neg())),
         NetlinkPayload::InnerMessage(message) => match message {
             RouteNetlinkMessage::NewRoute(route) => {

@@ -43,7 +43,7 @@ fn recorded_messages_of_a_kernel_are_all_read() {
     assert_eq!(count("told-neighbours", |event| matches!(event, Event::Neighbour { .. })), 6);
     assert_eq!(count("told-links-that-go", |event| matches!(event, Event::LinkGone(_))), 2);
     for list in ["routes-v4", "routes-v6", "links", "addresses", "neighbours"] {
-        assert_eq!(count(&format!("list-{list}"), |event| *event == Event::Done(false)), 1, "{list}");
+        assert_eq!(count(&format!("list-{list}"), |event| *event == Event::Done), 1, "{list}");
     }
 }
 

@@ -79,7 +79,7 @@ fn apply(rib: &mut Rib, event: &Event) {
         | Event::RuleGone(_)
         | Event::RouteUnread { .. }
         | Event::RoutesMayHaveChanged
-        | Event::Done(_)
+        | Event::Done
         | Event::Refused(_) => {}
     }
 }
