@@ -254,6 +254,9 @@ impl Follower {
         match event {
             Event::Route(change, route) => {
                 self.own_changed |= route.origin == Origin::Local;
+                if self.withdrawals.is_pending_before(&route) {
+                    self.withdraw();
+                }
                 self.withdrawals.add(&route);
                 self.withdrawals.forget_rank(&route);
                 if !change.apply(&mut self.state().rib, &route) {
@@ -323,6 +326,9 @@ impl Follower {
         if self.withdrawals.is_pending(index) {
             self.withdraw();
         }
+        if now == LinkState::NoCarrier {
+            self.withdrawals.no_carrier(index);
+        }
         // Another link may have the number of one that is gone.
         if now == LinkState::Up && before.is_some() {
             self.restore(index, false);
@@ -335,7 +341,7 @@ impl Follower {
         }
     }
 
-    /// Takes the paths over links that went down out of the known routes.
+    /// Takes the paths over links that went down or lost their carrier out of the known routes.
     fn withdraw(&mut self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.withdrawals.apply(&mut state.rib);

@@ -1,7 +1,7 @@
 //! Tests the meaning of messages, and that malformed messages do no harm.
 
 use crate::addresses::AddressState;
-use crate::distinguisher::distinguisher;
+use crate::distinguisher::{distinguisher, is_by_object};
 use crate::follower::{FollowError, Follower, FollowerConfig};
 use crate::port_interface::PortInterface;
 use crate::translate::{Event, LinkState, NeighbourState, RouteChange, events};
@@ -144,6 +144,7 @@ fn routes_that_differ_in_unused_fields_are_distinct_and_one_that_is_reported_twi
         let (change, route) = read_route(RouteNetlinkMessage::NewRoute(message.clone()));
         assert_eq!(change.apply(&mut rib, &route), number == 0, "the order of several is not known");
         assert!(change.apply(&mut rib, &route), "by a dump and by the event before it");
+        assert_eq!(is_by_object(&route), number == 4);
         assert_eq!(rib.len(), number + 1);
     }
     let whole: Vec<_> = rib.routes().collect();
@@ -201,8 +202,18 @@ fn a_routes_own_mtu_is_that_of_each_of_its_paths_locked_or_not() {
 fn a_route_that_names_only_a_next_hop_object_has_no_path_and_is_not_left_out() {
     let id = RouteAttribute::NhId(7);
     assert_eq!(targets(route(RouteType::Unicast, vec![id.clone()])), [Target::paths(Vec::new())]);
-    let whole = route(RouteType::Unicast, vec![id, RouteAttribute::Oif(3), gateway(1)]);
+    let whole = route(RouteType::Unicast, vec![id.clone(), RouteAttribute::Oif(3), gateway(1)]);
     assert_eq!(targets(whole), [Target::paths(vec![via(3, 1, 1)])]);
+    let mut of_ipv6 = route(RouteType::Unicast, Vec::new());
+    (of_ipv6.header.address_family, of_ipv6.header.destination_prefix_length) = (AddressFamily::Inet6, 0);
+    for (more, distinguisher) in [(vec![RouteAttribute::Oif(3)], 0), (vec![RouteAttribute::Oif(3), id], 1)] {
+        of_ipv6.attributes = more;
+        let [Event::Route(_, its)] = &read(&bytes(RouteNetlinkMessage::NewRoute(of_ipv6.clone()), 0)).0[..]
+        else {
+            panic!("no route")
+        };
+        assert_eq!((its.distinguisher, is_by_object(its)), (distinguisher, distinguisher == 1));
+    }
 }
 
 /// Seen: only the administrative state of a link was checked, and a port given by an alternative name of its link

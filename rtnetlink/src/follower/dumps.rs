@@ -1,16 +1,17 @@
 //! Resync: asks for the whole state, and changes what differs.
 
 use super::kept::Kept;
-use super::withdrawals::without_paths_over;
+use super::withdrawals::{is_without_paths, without_paths_over};
 use super::{FollowError, Follower};
 use crate::addresses::LinkAddress;
+use crate::distinguisher::is_by_object;
 use crate::ipv6_routes;
 use crate::neighbours::Key;
 use crate::pending::PendingEvents;
 use crate::socket::{DumpKind, DumpReply, request_dump, request_dump_once};
 use crate::translate::{Event, LinkState, NeighbourState};
 use netlink_packet_route::AddressFamily;
-use netmem_router::route::{Resolution, Rib};
+use netmem_router::route::{Resolution, Rib, RibRoute};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::time::Instant;
@@ -174,8 +175,9 @@ impl Follower {
                 // Its routes of before stay until the answers: those of now are not known yet.
                 Event::Link { index, state, .. } => {
                     self.withdrawals.up(*index);
-                    if *state == LinkState::Up {
-                        self.restore(*index, true);
+                    match state {
+                        LinkState::Up => self.restore(*index, true),
+                        _ => self.withdrawals.no_carrier(*index),
                     }
                 }
                 _ => {}
@@ -206,12 +208,16 @@ impl Follower {
         let unsupported = &mut self.unsupported;
         let links = &self.links;
         // Since Linux 6.9 a dump may have routes that are about to be removed because their link is down.
-        let is_down = |link: u32| links.get(&link) == Some(&LinkState::Down);
+        let without_lost_paths = |route: RibRoute| {
+            let by_object = is_by_object(&route);
+            let is_lost = |state: &LinkState| is_without_paths(*state, by_object);
+            without_paths_over(route, |link| links.get(&link).is_some_and(is_lost))
+        };
         let mut routes: Vec<_> = dumps
             .routes
             .into_iter()
             .filter_map(|event| match event {
-                Event::Route(_, route) => without_paths_over(route, is_down),
+                Event::Route(_, route) => without_lost_paths(route),
                 Event::Unsupported(what) => {
                     unsupported.add(what);
                     None

@@ -1,7 +1,8 @@
 //! Known routes that stay although the kernel's answers do not have them: the answers may lack them, or have them in
 //! messages that cannot be read.
 
-use super::withdrawals::{Rank, rank, without_paths_over};
+use super::withdrawals::{Rank, is_without_paths, rank, without_paths_over};
+use crate::distinguisher::is_by_object;
 use crate::translate::{Event, LinkState, NO_LINK};
 use netmem_router::route::{Origin, Rib, RibRoute};
 use std::collections::{HashMap, HashSet};
@@ -38,10 +39,12 @@ impl Kept {
         if !self.ipv6 && self.ranks.is_empty() {
             return Vec::new();
         }
-        // An encapsulating path is on no link here.
-        let is_down =
-            |link: u32| link != NO_LINK && links.get(&link).is_none_or(|state| *state == LinkState::Down);
-        let kept = rib.routes().filter(|route| self.has(route));
-        kept.filter_map(|route| without_paths_over(route, is_down)).collect()
+        let without_lost_paths = |route: RibRoute| {
+            let by_object = is_by_object(&route);
+            let is_lost = |link| links.get(&link).is_none_or(|state| is_without_paths(*state, by_object));
+            // An encapsulating path is on no link here.
+            without_paths_over(route, |link| link != NO_LINK && is_lost(link))
+        };
+        rib.routes().filter(|route| self.has(route)).filter_map(without_lost_paths).collect()
     }
 }

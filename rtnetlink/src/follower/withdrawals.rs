@@ -5,7 +5,12 @@
 //! event about this either. So the route is remembered as it was, and its paths are put back as soon as the link's
 //! event is read. Otherwise the whole route would be lost if the link of its other path went down before the next
 //! resync.
+//!
+//! A next-hop object goes with its link for good, and also when the link has only lost its carrier. So a path of a route by
+//! such objects is taken out in both cases, and is not put back.
 
+use crate::distinguisher::is_by_object;
+use crate::translate::LinkState;
 use ipnet::IpNet;
 use netmem_router::route::{Origin, Rib, RibRoute, Target};
 use std::collections::{HashMap, HashSet};
@@ -29,8 +34,12 @@ struct Partial {
 pub(super) struct Withdrawals {
     /// Links without any route are not here, so that most links that come and go cost no look at the routes.
     used: HashSet<u32>,
+    /// Those of them that routes by next-hop objects may lead over.
+    used_by_objects: HashSet<u32>,
     /// Links that went down and whose paths are still to be taken out.
     down: HashSet<u32>,
+    /// Links that lost their carrier, and whose paths by next-hop objects are still to be taken out.
+    without_carrier: HashSet<u32>,
     /// Links whose paths were taken out and not put back.
     withdrawn: HashSet<u32>,
     /// The routes that lack some of their paths.
@@ -42,7 +51,9 @@ impl Withdrawals {
     /// among them as it was known is forgotten.
     pub(super) fn replace(&mut self, routes: &[RibRoute]) {
         self.used.clear();
+        self.used_by_objects.clear();
         self.down.clear();
+        self.without_carrier.clear();
         let mut before = mem::take(&mut self.partial);
         for route in routes {
             self.add(route);
@@ -62,7 +73,11 @@ impl Withdrawals {
         if let Target::Paths(paths) = &route.target
             && !is_link_local
         {
-            self.used.extend(paths.iter().map(|path| path.link));
+            let links = paths.iter().map(|path| path.link);
+            self.used.extend(links.clone());
+            if is_by_object(route) {
+                self.used_by_objects.extend(links);
+            }
         }
     }
 
@@ -73,6 +88,13 @@ impl Withdrawals {
         }
     }
 
+    /// Records that a link has no carrier.
+    pub(super) fn no_carrier(&mut self, link: u32) {
+        if self.used_by_objects.contains(&link) {
+            self.without_carrier.insert(link);
+        }
+    }
+
     /// Records that a link is not down any more, and that its paths of before stay.
     pub(super) fn up(&mut self, link: u32) {
         self.down.remove(&link);
@@ -80,21 +102,29 @@ impl Withdrawals {
 
     /// Returns true if paths over the link are still to be taken out.
     pub(super) fn is_pending(&self, link: u32) -> bool {
-        self.down.contains(&link)
+        self.down.contains(&link) || self.without_carrier.contains(&link)
     }
 
-    /// Takes the paths over links that went down out of the kernel's routes, and removes routes without another path.
+    /// Returns true if paths by next-hop objects over a link of this route are still to be taken out. The kernel may report a
+    /// new route over a link before it reports that the link has a carrier again.
+    pub(super) fn is_pending_before(&self, route: &RibRoute) -> bool {
+        is_by_object(route) && self.without_carrier.iter().any(|link| leads_over(route, *link))
+    }
+
+    /// Takes the paths over links that went down or lost their carrier out of the kernel's routes, and removes routes without
+    /// another path.
     ///
     /// # Cost
-    /// If a link went down, a look at every route.
+    /// If a link went down or lost its carrier, a look at every route.
     pub(super) fn apply(&mut self, rib: &mut Rib) {
-        let down = mem::take(&mut self.down);
-        if down.is_empty() {
+        let (down, without_carrier) = (mem::take(&mut self.down), mem::take(&mut self.without_carrier));
+        if down.is_empty() && without_carrier.is_empty() {
             return;
         }
-        let is_down = |link: u32| down.contains(&link);
+        let is_down =
+            |link: u32, by_object: bool| down.contains(&link) || by_object && without_carrier.contains(&link);
         let uses = |route: &RibRoute| match &route.target {
-            Target::Paths(paths) => paths.iter().any(|path| is_down(path.link)),
+            Target::Paths(paths) => paths.iter().any(|path| is_down(path.link, is_by_object(route))),
             _ => false,
         };
         let old: Vec<_> =
@@ -103,10 +133,13 @@ impl Withdrawals {
             // It may lack paths already.
             let before = take(&mut self.partial, &route);
             // It comes behind the others of its rank, which are rare, until the resync.
-            if let Some(rest) = without_paths_over(route.clone(), is_down) {
+            let by_object = is_by_object(&route);
+            if let Some(rest) = without_paths_over(route.clone(), |link| is_down(link, by_object)) {
                 rib.insert(&rest);
-                let whole = before.map_or_else(|| route.clone(), |partial| partial.whole);
-                self.remember(Partial { rest, whole });
+                if !by_object {
+                    let whole = before.map_or_else(|| route.clone(), |partial| partial.whole);
+                    self.remember(Partial { rest, whole });
+                }
             }
             rib.remove(&route);
         }
@@ -189,6 +222,15 @@ fn leads_over(route: &RibRoute, link: u32) -> bool {
     matches!(&route.target, Target::Paths(paths) if paths.iter().any(|path| path.link == link))
 }
 
+/// Returns true if the kernel has no path over a link in this state. `by_object`: of a route by next-hop objects.
+pub(super) fn is_without_paths(state: LinkState, by_object: bool) -> bool {
+    match state {
+        LinkState::Down => true,
+        LinkState::NoCarrier => by_object,
+        LinkState::Up => false,
+    }
+}
+
 /// Returns a route without its paths over links that are down, or None if it has no other path.
 pub(super) fn without_paths_over(mut route: RibRoute, is_down: impl Fn(u32) -> bool) -> Option<RibRoute> {
     if let Target::Paths(paths) = &route.target
@@ -212,7 +254,7 @@ mod tests {
         let via = |link: &u32| Via::new(*link, None);
         let target = Target::paths(links.iter().map(via).collect());
         let prefix = prefix.parse().expect("a prefix");
-        RibRoute { prefix, origin: Origin::Main, metric, target, distinguisher: 5 }
+        RibRoute { prefix, origin: Origin::Main, metric, target, distinguisher: 4 }
     }
 
     #[test]
@@ -284,6 +326,40 @@ mod tests {
         withdrawals.apply(&mut rib);
         assert_eq!(restored(&mut rib, &mut withdrawals, 7), route("10.2.0.0/16", 0, &[7]));
         assert_eq!(restored(&mut rib, &mut withdrawals, 8), both);
+    }
+
+    /// Seen in a namespace: at the loss of a carrier the kernel removes the next-hop objects of the link and their IPv4 routes,
+    /// and sends no event about either. After the carrier was back, a group had lost its member.
+    #[test]
+    fn paths_by_next_hop_objects_are_taken_out_with_the_carrier_and_are_not_put_back() {
+        let by_object = |prefix, links: &[u32]| RibRoute { distinguisher: 1, ..route(prefix, 0, links) };
+        let (alone, group) = (by_object("10.1.0.0/16", &[7]), by_object("10.2.0.0/16", &[7, 8]));
+        let plain = route("10.3.0.0/16", 0, &[7, 8]);
+        let static_route = RibRoute { origin: Origin::Static, ..by_object("10.9.0.0/16", &[7]) };
+        let all = [alone.clone(), group, plain.clone(), static_route.clone()];
+        let rest = |prefix| by_object(prefix, &[8]);
+        let (mut rib, mut withdrawals) = (Rib::default(), Withdrawals::default());
+        withdrawals.replace(&all);
+        all.iter().for_each(|route| assert!(rib.insert(route)));
+        withdrawals.no_carrier(8);
+        withdrawals.replace(&all);
+        withdrawals.no_carrier(7);
+        assert!(
+            withdrawals.is_pending(7) && withdrawals.is_pending_before(&alone) && !withdrawals.is_pending(8)
+        );
+        assert!(
+            !withdrawals.is_pending_before(&plain) && !withdrawals.is_pending_before(&rest("10.1.0.0/16"))
+        );
+        withdrawals.apply(&mut rib);
+        let left = [rest("10.2.0.0/16"), plain, static_route.clone()];
+        assert_eq!(rib.routes().collect::<Vec<_>>(), left);
+        withdrawals.restore(&mut rib, 7, false);
+        assert_eq!(rib.routes().collect::<Vec<_>>(), left);
+        // The link of another member is set down and up. Only the route without objects gets its path back.
+        withdrawals.down(8);
+        withdrawals.apply(&mut rib);
+        withdrawals.restore(&mut rib, 8, false);
+        assert_eq!(rib.routes().collect::<Vec<_>>(), left[1..]);
     }
 
     #[test]
