@@ -2,24 +2,25 @@
 
 mod dumps;
 mod kept;
+mod neighbours;
 mod withdrawals;
 
 use self::withdrawals::Withdrawals;
 use crate::addresses::Addresses;
-use crate::neighbours::{Key, NeighbourRequests};
+use crate::neighbours::NeighbourRequests;
 use crate::pending::PendingEvents;
 use crate::port_interface::PortInterface;
 use crate::resync::Resync;
 use crate::socket::{EventSocket, RequestSocket};
 use crate::state::FollowerState;
 use crate::tables::FollowerTables;
-use crate::translate::{Event, LinkState, NeighbourState};
+use crate::translate::{Event, LinkState};
 use crate::unsupported::{Unsupported, UnsupportedReport};
 use ipnet::IpNet;
 use netmem::system::errno::{descriptor_remedy_of, descriptor_remedy_or};
 use netmem::system::event::sleep_until_readable;
 use netmem_router::UnresolvedNeighbours;
-use netmem_router::route::{Change, Fib, FibControl, FibReader, Origin, Resolution, RibRoute, fib};
+use netmem_router::route::{Change, Fib, FibControl, FibReader, Origin, RibRoute, fib};
 use netmem_router::{Allow, Interface, ReversePath};
 use std::collections::HashMap;
 use std::io;
@@ -362,33 +363,6 @@ impl Follower {
         }
     }
 
-    fn neighbour(&mut self, key: Key, state: NeighbourState) {
-        let link = match state {
-            NeighbourState::Reachable(mac) | NeighbourState::Stale(mac) => {
-                self.requests.resolved(key, matches!(state, NeighbourState::Stale(_)));
-                Resolution::Known(mac)
-            }
-            NeighbourState::Failed if self.requests.failed(key, Instant::now()) => {
-                self.state().counters.failed_neighbours += 1;
-                Resolution::Failed
-            }
-            NeighbourState::Failed | NeighbourState::Unknown if self.requests.removed(key) => {
-                Resolution::Failed
-            }
-            // Frames go on to the old address until the neighbour answers or fails to answer.
-            NeighbourState::Unknown if self.is_known_behind_a_port(key) && self.requests.add_lost(key) => {
-                return;
-            }
-            NeighbourState::Failed | NeighbourState::Unknown => Resolution::Unknown,
-        };
-        self.state().rib.set_neighbour(key.0, key.1, link);
-    }
-
-    fn is_known_behind_a_port(&self, (link, address): Key) -> bool {
-        let rib = &self.state().rib;
-        rib.port(link).is_some() && matches!(rib.neighbour(link, address), Resolution::Known(_))
-    }
-
     /// Records a link's names, its own first, and the router's end of the link, which is None if the link is gone.
     fn link(&mut self, index: u32, names: Vec<String>, interface: Option<Interface>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -423,43 +397,6 @@ impl Follower {
         drop(state);
         self.control.apply(changes);
         self.unpublished_addresses = true;
-    }
-
-    /// Asks for the neighbours that frames wait for, gives up on those that do not answer, and refreshes stale
-    /// ones.
-    fn ask_for_neighbours(&mut self) {
-        let now = Instant::now();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut to_ask = Vec::new();
-        for unresolved in &mut self.unresolved {
-            unresolved.read(|neighbour| {
-                let key = state.rib.link(neighbour.port).map(|link| (link, neighbour.address));
-                // The worker may not have the known address yet. The kernel would report nothing new, as if the
-                // neighbour did not answer.
-                let key =
-                    key.filter(|key| !matches!(state.rib.neighbour(key.0, key.1), Resolution::Known(_)));
-                to_ask.extend(key.filter(|key| self.requests.add(*key, now)));
-            });
-        }
-        let is_up =
-            |link: u32| self.links.get(&link) == Some(&LinkState::Up) && state.rib.port(link).is_some();
-        let lost = self.requests.lost_due(now, is_up);
-        lost.gone.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Unknown));
-        state.counters.forgotten += (lost.ask.len() - lost.again) as u64;
-        to_ask.extend(lost.ask);
-        let due = self.requests.due(now, |link| state.rib.port(link).is_some());
-        state.counters.unanswered += (lost.again + due.timed_out.len()) as u64;
-        state.counters.failed_neighbours += due.timed_out.len() as u64;
-        due.timed_out.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Failed));
-        due.expired.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Unknown));
-        to_ask.extend(due.ask.into_iter().chain(due.refresh));
-        state.counters.neigh_requests += to_ask.len() as u64;
-        drop(state);
-        for (link, address) in &to_ask {
-            // The error does not matter: a request that the kernel does not carry out is recognised by its silence.
-            let _ = self.request_socket.use_neighbour(*link, *address);
-        }
-        self.request_socket.forget_answers();
     }
 
     /// Gives workers the changes.

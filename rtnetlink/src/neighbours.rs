@@ -6,7 +6,7 @@ mod seen;
 use lost::Lost;
 pub(crate) use lost::LostDue;
 use seen::Seen;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::RangeInclusive;
@@ -50,6 +50,8 @@ pub(crate) struct NeighbourRequests {
     /// Neighbours that the kernel has forgotten and that may be in use. They are asked for without waiting for a
     /// slot.
     lost: Lost,
+    /// Neighbours whose entries in the kernel belong to others. A request would change such an entry.
+    foreign: HashSet<Key>,
     /// The names for which there was no slot.
     seen: Seen,
     /// The time at which the interval of stale neighbours began.
@@ -109,6 +111,7 @@ impl NeighbourRequests {
             silent,
             stale,
             lost,
+            foreign: HashSet::new(),
             seen,
             interval_start,
             to_refresh,
@@ -120,7 +123,7 @@ impl NeighbourRequests {
     /// Records that frames wait for an unknown neighbour. Returns true if the kernel is to be asked now. If there
     /// is no slot, the neighbour is queued and asked for later. If the queue is full, it has to be named again.
     pub(crate) fn add(&mut self, key: Key, now: Instant) -> bool {
-        if self.silent.contains_key(&key) || self.lost.has(&key) {
+        if self.silent.contains_key(&key) || self.lost.has(&key) || self.foreign.contains(&key) {
             return false;
         }
         let (link, address) = key;
@@ -157,6 +160,22 @@ impl NeighbourRequests {
             true => self.stale.insert(key),
             false => self.stale.remove(&key),
         };
+    }
+
+    /// Records whether the kernel's entry of a neighbour without a usable MAC address belongs to others. Such a neighbour is not
+    /// asked for.
+    pub(crate) fn set_foreign(&mut self, key: Key, is_foreign: bool) {
+        if is_foreign {
+            self.resolved(key, false);
+            self.foreign.insert(key);
+        } else {
+            self.foreign.remove(&key);
+        }
+    }
+
+    /// Forgets which entries belong to others.
+    pub(crate) fn forget_foreign(&mut self) {
+        self.foreign.clear();
     }
 
     /// Records that a neighbour does not answer. Returns true if it was asked for. The kernel sends the same event

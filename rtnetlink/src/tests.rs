@@ -1,5 +1,7 @@
 //! Tests the meaning of messages, and that malformed messages do no harm.
 
+mod neighbours;
+
 use crate::addresses::AddressState;
 use crate::distinguisher::{distinguisher, is_by_object};
 use crate::follower::{FollowError, Follower, FollowerConfig};
@@ -26,7 +28,7 @@ use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
 
-fn bytes(message: RouteNetlinkMessage, flags: u16) -> Vec<u8> {
+pub(super) fn bytes(message: RouteNetlinkMessage, flags: u16) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
     header.flags = flags;
     let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
@@ -56,7 +58,7 @@ fn via(link: u32, last: u8, weight: u16) -> Via {
     Via::new(link, Some(Ipv4Addr::new(10, 77, 0, last).into())).with_weight(weight)
 }
 
-fn read(datagram: &[u8]) -> (Vec<Event>, usize) {
+pub(super) fn read(datagram: &[u8]) -> (Vec<Event>, usize) {
     let mut all = Vec::new();
     let unread = events(datagram, |event| all.push(event));
     (all, unread)
@@ -308,7 +310,7 @@ fn routes_of_other_tables_and_of_unknown_kinds_are_left_out() {
     }
 }
 
-fn neighbour(state: NudState, mac: Option<Vec<u8>>) -> NeighbourMessage {
+pub(super) fn neighbour(state: NudState, mac: Option<Vec<u8>>) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
     message.header.family = AddressFamily::Inet;
     message.header.ifindex = 3;
@@ -317,29 +319,6 @@ fn neighbour(state: NudState, mac: Option<Vec<u8>>) -> NeighbourMessage {
     message.attributes.push(NeighbourAttribute::Destination(address));
     message.attributes.extend(mac.map(NeighbourAttribute::LinkLayerAddress));
     message
-}
-
-#[test]
-fn a_neighbours_state_is_derived_from_its_nud_state_and_its_mac_address() {
-    let mac = [2, 0, 0, 0, 0, 1];
-    let known = |message| match &read(&bytes(message, 0)).0[..] {
-        [Event::Neighbour { link: 3, state, .. }] => *state,
-        other => panic!("{other:?}"),
-    };
-    for (state, mac, means) in [
-        (NudState::Reachable, mac.to_vec(), NeighbourState::Reachable(MacAddr::new(mac))),
-        (NudState::Permanent, mac.to_vec(), NeighbourState::Reachable(MacAddr::new(mac))),
-        (NudState::Noarp, mac.to_vec(), NeighbourState::Reachable(MacAddr::new(mac))),
-        (NudState::Probe, mac.to_vec(), NeighbourState::Stale(MacAddr::new(mac))),
-        (NudState::Failed, mac.to_vec(), NeighbourState::Failed),
-        (NudState::Incomplete, mac.to_vec(), NeighbourState::Unknown),
-        (NudState::Reachable, vec![1, 0, 0x5e, 0, 0, 1], NeighbourState::Unknown),
-        (NudState::Reachable, vec![2, 0, 0, 0], NeighbourState::Unknown),
-    ] {
-        let message = neighbour(state, Some(mac));
-        assert_eq!(known(RouteNetlinkMessage::NewNeighbour(message.clone())), means, "{message:?}");
-        assert_eq!(known(RouteNetlinkMessage::DelNeighbour(message)), NeighbourState::Unknown);
-    }
 }
 
 #[test]

@@ -10,7 +10,8 @@ use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState as NudState,
+    NeighbourAddress, NeighbourAttribute, NeighbourExtFlags, NeighbourFlags, NeighbourMessage,
+    NeighbourState as NudState,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop,
@@ -106,7 +107,8 @@ pub enum LinkState {
 /// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighbourState {
-    /// The MAC address is known, and it is permanent or was confirmed recently (NUD_REACHABLE, NUD_PERMANENT, NUD_NOARP).
+    /// The MAC address is known, and it is permanent or was confirmed recently (NUD_REACHABLE, NUD_PERMANENT, NUD_NOARP), or
+    /// its owner keeps it up to date (NTF_EXT_LEARNED, NTF_EXT_MANAGED).
     Reachable(MacAddr),
     /// The MAC address is known and may be out of date (NUD_STALE, NUD_DELAY, NUD_PROBE).
     Stale(MacAddr),
@@ -114,6 +116,10 @@ pub enum NeighbourState {
     Failed,
     /// Nothing is known, or nothing yet.
     Unknown,
+    /// The entry belongs to others, and it has no MAC address of one station. A request (NTF_USE) would change the entry.
+    Unusable,
+    /// The entry belongs to others, and the kernel asks for its MAC address. A request (NTF_USE) would change the entry.
+    Awaited,
 }
 
 /// Messages about next-hop objects. The kernel does not always report routes that change with them.
@@ -352,19 +358,44 @@ fn neighbour(message: &NeighbourMessage, exists: bool) -> Option<Event> {
         NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => Some(IpAddr::from(*address)),
         _ => None,
     })?;
-    let mac = message.attributes.iter().find_map(|attribute| match attribute {
-        NeighbourAttribute::LinkLayerAddress(bytes) => ethernet(bytes),
+    // The kernel's own entries for groups. No packet to a group has a next hop.
+    if address.is_multicast() {
+        return None;
+    }
+    let state = if exists { neighbour_state(message) } else { NeighbourState::Unknown };
+    Some(Event::Neighbour { link: header.ifindex, address, state })
+}
+
+/// Returns the state of an entry that exists. A request with NTF_USE clears the flags of an entry that a routing daemon has
+/// learned or the kernel manages, and makes a permanent entry one that is not, so none is sent about these.
+fn neighbour_state(message: &NeighbourMessage) -> NeighbourState {
+    let bytes = message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(bytes) => Some(&bytes[..]),
         _ => None,
     });
-    let state = match (header.state, mac.filter(|_| exists)) {
+    let is_everybody = bytes == Some(&[0xff; 6]);
+    let is_managed = |attribute: &NeighbourAttribute| match attribute {
+        NeighbourAttribute::ExtFlags(flags) => flags.contains(NeighbourExtFlags::Managed),
+        _ => false,
+    };
+    let is_foreign = message.header.flags.contains(NeighbourFlags::ExtLearned)
+        || message.attributes.iter().any(is_managed);
+    match (message.header.state, bytes.and_then(ethernet)) {
         (NudState::Reachable | NudState::Permanent | NudState::Noarp, Some(mac)) => {
             NeighbourState::Reachable(mac)
         }
+        // The kernel's own entries for broadcast addresses.
+        (NudState::Noarp, None) if is_everybody => NeighbourState::Unknown,
+        (NudState::Permanent | NudState::Noarp, None) => NeighbourState::Unusable,
+        (NudState::Stale | NudState::Delay | NudState::Probe, Some(mac)) if is_foreign => {
+            NeighbourState::Reachable(mac)
+        }
         (NudState::Stale | NudState::Delay | NudState::Probe, Some(mac)) => NeighbourState::Stale(mac),
-        (NudState::Failed, _) if exists => NeighbourState::Failed,
+        (NudState::Incomplete, _) if is_foreign => NeighbourState::Awaited,
+        _ if is_foreign => NeighbourState::Unusable,
+        (NudState::Failed, _) => NeighbourState::Failed,
         _ => NeighbourState::Unknown,
-    };
-    Some(Event::Neighbour { link: header.ifindex, address, state })
+    }
 }
 
 /// Returns the MAC address of one station.

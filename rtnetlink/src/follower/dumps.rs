@@ -247,6 +247,7 @@ impl Follower {
         let gone: Vec<_> =
             state.rib.neighbours().map(|(link, address, _)| (link, address)).filter(is_gone).collect();
         drop(state);
+        self.requests.forget_foreign();
         links.into_iter().for_each(|index| self.apply_event(Event::LinkGone(index)));
         gone.into_iter().for_each(|key| self.neighbour(key, NeighbourState::Unknown));
     }

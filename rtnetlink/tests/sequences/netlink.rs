@@ -60,8 +60,8 @@ fn apply(rib: &mut Rib, event: &Event) {
         Event::Neighbour { link, address, state } => {
             let known = match state {
                 NeighbourState::Reachable(mac) | NeighbourState::Stale(mac) => Resolution::Known(*mac),
-                NeighbourState::Failed => Resolution::Failed,
-                NeighbourState::Unknown => Resolution::Unknown,
+                NeighbourState::Failed | NeighbourState::Unusable => Resolution::Failed,
+                NeighbourState::Unknown | NeighbourState::Awaited => Resolution::Unknown,
             };
             rib.set_neighbour(*link, *address, known);
         }

@@ -308,6 +308,13 @@ fn a_route_with_several_paths_is_kept_without_those_whose_links_are_down_or_gone
     assert_eq!(ipv6_kept().routes(&rib, &links), [over(&[LINK, OTHER])]);
 }
 
+/// Applies events that came in one turn.
+fn apply(follower: &mut Follower, events: Vec<Event>) {
+    let mut pending = PendingEvents::default();
+    pending.events.extend(events);
+    follower.apply_events(pending);
+}
+
 /// Found by reasoning: a dump passed over a neighbour that the kernel counted as reachable. The kernel was asked for it
 /// and had nothing new to report. So packets to the neighbour were dropped for up to 30 s.
 #[test]
@@ -340,4 +347,29 @@ fn a_neighbours_failure_between_dumps_ends_no_newer_request() {
     assert!(follower.requests.add(key, later));
     events.into_iter().for_each(|event| follower.apply_event(event));
     assert!(follower.requests.failed(key, later), "it is still asked for");
+}
+
+/// Seen in a namespace: frames waited for a neighbour that the administrator had set with the MAC address of a group, and the
+/// request for it removed `permanent` from its entry.
+#[test]
+fn a_neighbour_whose_entry_belongs_to_others_is_not_asked_for_while_it_exists() {
+    let (mut follower, _) = Follower::start(FollowerConfig::default()).expect("rtnetlink");
+    let (address, now) = (IpAddr::from([10, 0, 0, 7]), Instant::now());
+    let key = (LINK, address);
+    let event = |state| Event::Neighbour { link: LINK, address, state };
+    for (state, known) in
+        [(NeighbourState::Unusable, Resolution::Failed), (NeighbourState::Awaited, Resolution::Unknown)]
+    {
+        assert!(follower.requests.add(key, now));
+        apply(&mut follower, vec![event(state)]);
+        assert_eq!(follower.state().rib.neighbour(LINK, address), known);
+        assert!(!follower.requests.add(key, now + Duration::from_secs(10)));
+        let due = follower.requests.due(now + Duration::from_secs(20), |_| true);
+        assert_eq!((due.timed_out, due.ask), (vec![], vec![]));
+        // A dump does not have it any more.
+        follower.apply_dumps(Dumps { is_whole: true, ..Dumps::default() }, PendingEvents::default(), now);
+        assert_eq!(follower.state().rib.neighbour(LINK, address), Resolution::Unknown);
+        assert!(follower.requests.add(key, now + Duration::from_secs(30)));
+        follower.requests.resolved(key, false);
+    }
 }

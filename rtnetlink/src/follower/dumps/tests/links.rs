@@ -19,13 +19,6 @@ fn dump_two_uplinks(follower: &mut Follower, state: LinkState) {
     follower.apply_dumps(dumps, PendingEvents::default(), Instant::now());
 }
 
-/// Applies events that came in one turn.
-fn apply(follower: &mut Follower, events: Vec<Event>) {
-    let mut pending = PendingEvents::default();
-    pending.events.extend(events);
-    follower.apply_events(pending);
-}
-
 fn lines(follower: &Follower) -> Vec<String> {
     let lines = follower.tables().routes().into_iter();
     lines.map(|line| format!("{} {}", line.prefix, line.paths)).collect()
