@@ -37,7 +37,7 @@ pub enum Origin {
 /// A route, with all fields that its rank depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RibRoute {
-    /// The destinations of the route.
+    /// The destinations of the route. The bits behind the prefix do not matter.
     pub prefix: IpNet,
     /// The source of the route.
     pub origin: Origin,
@@ -260,19 +260,19 @@ impl Rib {
     pub fn remove(&mut self, route: &RibRoute) -> bool {
         let Some(hop) = self.targets.find(&route.target.normal()) else { return false };
         let is_it = |its: &Entry| (its.hop, its.distinguisher) == (hop, route.distinguisher);
-        let found = self.entries.of_rank(route.prefix, route.origin, route.metric).find(is_it);
+        let found = self.entries.of_rank(route.prefix.trunc(), route.origin, route.metric).find(is_it);
         found.is_some_and(|entry| self.take_out(entry))
     }
 
     /// Removes all routes of this rank. Returns the number of removed routes.
     pub fn remove_rank(&mut self, prefix: IpNet, origin: Origin, metric: u32) -> usize {
-        let all: Vec<_> = self.entries.of_rank(prefix, origin, metric).collect();
+        let all: Vec<_> = self.entries.of_rank(prefix.trunc(), origin, metric).collect();
         all.into_iter().filter(|entry| self.take_out(*entry)).count()
     }
 
     /// Returns the number of routes of this rank.
     pub fn count_rank(&self, prefix: IpNet, origin: Origin, metric: u32) -> usize {
-        self.entries.of_rank(prefix, origin, metric).count()
+        self.entries.of_rank(prefix.trunc(), origin, metric).count()
     }
 
     /// Replaces all routes except the static ones. A route that stays the same is not a change. Of
@@ -301,8 +301,14 @@ impl Rib {
     /// Replaces the static routes.
     pub fn replace_static(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
         let old: Vec<_> = self.routes().filter(|route| route.origin == Origin::Static).collect();
-        let new: Vec<_> =
-            routes.into_iter().map(|route| RibRoute { origin: Origin::Static, ..route }).collect();
+        let normal = |RibRoute { prefix, target, metric, distinguisher, .. }: RibRoute| RibRoute {
+            prefix: prefix.trunc(),
+            origin: Origin::Static,
+            metric,
+            target: target.normal().into_owned(),
+            distinguisher,
+        };
+        let new: Vec<_> = routes.into_iter().map(normal).collect();
         // New routes are added first, so that a prefix with a route before and after has a route all the time.
         for route in &new {
             self.insert(route);

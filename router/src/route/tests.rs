@@ -141,6 +141,32 @@ fn the_source_of_a_route_is_gone_with_the_route() {
 }
 
 /// Found: the source of an on-link route was lost as soon as the MAC address of the destination was known.
+/// Found by reading: static routes that stayed the same were removed with the next reload if their prefixes had host bits or
+/// their only path had a weight.
+#[test]
+fn a_route_with_host_bits_or_a_weight_of_its_only_path_is_the_same_as_one_without() {
+    let target = |weight| Target::Paths([Via::new(7, None).with_weight(weight)].into());
+    let route = |prefix: &str, weight| RibRoute {
+        prefix: prefix.parse().unwrap(),
+        origin: Origin::Static,
+        metric: 5,
+        target: target(weight),
+        distinguisher: 0,
+    };
+    let (given, known) = (route("10.1.2.3/16", 9), route("10.1.0.0/16", 1));
+    let routes = |rib: &Rib| rib.routes().collect::<Vec<_>>();
+    let mut rib = Rib::default();
+    for _ in 0..3 {
+        rib.replace_static([given.clone()]);
+        assert_eq!(routes(&rib), [known.clone()]);
+    }
+    let RibRoute { prefix, origin, metric, .. } = given;
+    assert_eq!((rib.count_rank(prefix, origin, metric), rib.insert(&given)), (1, false));
+    assert!(rib.remove(&given) && rib.is_empty());
+    assert!(rib.insert(&given));
+    assert_eq!((rib.remove_rank(prefix, origin, metric), rib.len()), (1, 0));
+}
+
 #[test]
 fn the_source_of_a_link_is_also_that_of_its_known_neighbours() {
     let mut rib = Rib::new([(11, 0)]);
