@@ -9,7 +9,7 @@
 //! had been lost.
 
 use crate::neighbour_queues::{REQUEST_INTERVAL, REQUEST_SLOTS, UnresolvedNeighbours};
-use crate::route::{FibReader, Hop, Neighbour};
+use crate::route::{Fib, FibReader, Hop, Neighbour};
 use netmem::pool::{Frame, NoRoom};
 use netmem::ring::{Sender, ring};
 use netmem::wire::datagram::{HOP_LIMIT, WriteError};
@@ -56,6 +56,9 @@ pub enum OutputError {
     /// The destination is this host's own address, or a broadcast address of a link.
     #[error("{0} is this host's own, or everybody's on a link")]
     Local(IpAddr),
+    /// The destination is a link-local IPv6 address, and it is not said on which link.
+    #[error("{0} is on every link: name the interface (the scope id of the address)")]
+    Unscoped(IpAddr),
     /// The destination is a multicast address.
     #[error("{0} is the address of a group")]
     Group(IpAddr),
@@ -98,7 +101,8 @@ impl Output {
         self.fib.refresh()
     }
 
-    /// Returns the path to a destination. If there are several, all packets to one destination take the same one.
+    /// Returns the path to a destination. If there are several, all packets to one destination take the same one. A link-local
+    /// IPv6 address needs [`route_on`](Self::route_on).
     ///
     /// # Errors
     /// [`OutputError`]. A neighbour that is not known is asked for.
@@ -106,12 +110,34 @@ impl Output {
     /// # Cost
     /// One look-up. Memory is allocated only if a neighbour is asked for.
     pub fn route(&mut self, to: IpAddr) -> Result<OutputRoute, OutputError> {
+        self.route_on(0, to)
+    }
+
+    /// As [`route`](Self::route), and if the destination is a link-local IPv6 address, it is on this link. `scope` is the kernel's
+    /// interface index of the link, as in the scope id of a [`SocketAddrV6`](std::net::SocketAddrV6). It is ignored for
+    /// other addresses.
+    ///
+    /// # Errors
+    /// As [`route`](Self::route). [`OutputError::Unscoped`] for a link-local IPv6 address if `scope` is 0, and
+    /// [`OutputError::NoRoute`] if no port is on the link.
+    ///
+    /// # Cost
+    /// That of [`route`](Self::route).
+    pub fn route_on(&mut self, scope: u32, to: IpAddr) -> Result<OutputRoute, OutputError> {
         if to.is_multicast() || to == IpAddr::from(Ipv4Addr::BROADCAST) {
             return Err(OutputError::Group(to));
         }
         let fib = self.fib.fib();
         let hash = || fib.table.flows.between(to, to);
-        let (hop, own_mtu) = fib.table.next_hop_and_mtu(to, hash).ok_or(OutputError::NoRoute(to))?;
+        let on_link = match to {
+            IpAddr::V6(address) if address.is_unicast_link_local() => Some(port_of(fib, scope, to)?),
+            _ => None,
+        };
+        let (hop, own_mtu) = match on_link {
+            Some(port) if fib.addresses_of(port).iter().any(|net| net.addr() == to) => (Hop::Local, None),
+            Some(port) => (fib.table.neighbour(Neighbour { port, address: to }), None),
+            None => fib.table.next_hop_and_mtu(to, hash).ok_or(OutputError::NoRoute(to))?,
+        };
         let (port, dst_mac) = match hop {
             Hop::Station { port, mac } => (port, mac),
             Hop::Unresolved(neighbour) => {
@@ -125,12 +151,16 @@ impl Output {
         };
         let interface = fib.interfaces.get(usize::from(port)).ok_or(OutputError::NoRoute(to))?;
         let (src_mac, mtu) = (interface.mac, interface.mtu_to(to, own_mtu));
-        let source = fib.source_on(port, to, hash());
+        let source = match on_link {
+            Some(port) => fib.source_on_link(port, to),
+            None => fib.source_on(port, to, hash()),
+        };
         Ok(OutputRoute { port, src_mac, dst_mac, source, mtu })
     }
 
     /// Turns a payload into a datagram that is ready to be sent. All headers are written before the data of
-    /// `frame`, with checksums. Returns the number of the egress port. If `from` has no address (`0.0.0.0:7`,
+    /// `frame`, with checksums. Returns the number of the egress port. The scope id of a link-local destination names its link, as
+    /// in [`route_on`](Self::route_on). If `from` has no address (`0.0.0.0:7`,
     /// `[::]:7`), the source is [`OutputRoute::source`].
     ///
     /// # Errors
@@ -144,7 +174,8 @@ impl Output {
         from: SocketAddr,
         to: SocketAddr,
     ) -> Result<u8, OutputError> {
-        let route = self.route(to.ip())?;
+        let scope = if let SocketAddr::V6(to) = to { to.scope_id() } else { 0 };
+        let route = self.route_on(scope, to.ip())?;
         let source = match from.ip() {
             any if any.is_unspecified() => route.source.ok_or(OutputError::NoSource(to.ip()))?,
             given => given,
@@ -176,6 +207,14 @@ impl Output {
         if !is_asked && self.requests.send(neighbour).is_ok() {
             self.asked.push((neighbour, now));
         }
+    }
+}
+
+/// Returns the port on the link of a link-local destination.
+fn port_of(fib: &Fib, scope: u32, to: IpAddr) -> Result<u8, OutputError> {
+    match scope {
+        0 => Err(OutputError::Unscoped(to)),
+        link => fib.links.get(&link).copied().ok_or(OutputError::NoRoute(to)),
     }
 }
 

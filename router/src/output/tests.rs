@@ -84,7 +84,8 @@ fn sent(output: &mut Output, payload: &[u8], to: &str) -> Result<(u8, Datagram),
     }
     let port = port?;
     let (datagram, read) = Datagram::parse(frame.data()).expect("a datagram with its checksums");
-    assert_eq!((read, datagram.dst, datagram.src.port()), (payload, to, 4000));
+    let dst = SocketAddr::new(to.ip(), to.port());
+    assert_eq!((read, datagram.dst, datagram.src.port()), (payload, dst, 4000));
     Ok((port, datagram))
 }
 
@@ -225,4 +226,39 @@ fn a_frame_without_headroom_or_with_an_address_of_another_family_is_refused_unch
     assert_eq!(output.address(&mut frame, "192.0.2.99:1".parse().unwrap(), near), Ok(0));
     assert_eq!(Datagram::parse(frame.data()).unwrap().0.src, "192.0.2.99:1".parse().unwrap());
     frame.free(&mut w);
+}
+
+/// Found by reading: the kernel has a route for fe80::/64 on each link, and datagrams to a link-local address left by the first
+/// of them, whatever the scope of the address.
+#[test]
+fn a_datagram_to_a_link_local_address_leaves_by_the_link_that_its_scope_names() {
+    let mut host = Host::new();
+    host.route("fe80::/64", Host::by(11, None, None));
+    host.route("fe80::/64", Host::by(12, None, None));
+    host.know(11, "fe80::7", NEAR);
+    host.know(12, "fe80::7", GATEWAY);
+    host.rib.set_port(13, Some(1));
+    host.rib.set_port(13, None);
+    let (mut output, mut unresolved) = host.output();
+    let (port, datagram) = sent(&mut output, b"near", "[fe80::7%12]:7").unwrap();
+    assert_eq!((port, datagram.dst_mac, datagram.src.ip()), (1, GATEWAY, to("fe80::1")));
+    let (port, datagram) = sent(&mut output, b"near", "[fe80::7%11]:7").unwrap();
+    assert_eq!(
+        (port, datagram.dst_mac, datagram.src.ip()),
+        (0, NEAR, to("fd00::1")),
+        "it has no other source"
+    );
+    for (destination, reason) in [
+        ("[fe80::7]:7", OutputError::Unscoped as fn(IpAddr) -> OutputError),
+        ("[fe80::7%13]:7", OutputError::NoRoute),
+        ("[fe80::1%12]:7", OutputError::Local),
+        ("[fe80::8%12]:7", OutputError::Unresolved),
+    ] {
+        let ip = destination.parse::<SocketAddr>().unwrap().ip();
+        assert_eq!(sent(&mut output, b"nowhere", destination), Err(reason(ip)), "{destination}");
+    }
+    assert_eq!(output.route(to("fe80::7")), Err(OutputError::Unscoped(to("fe80::7"))));
+    let mut asked = Vec::new();
+    unresolved.read(|neighbour| asked.push(neighbour));
+    assert_eq!(asked, [Neighbour { port: 1, address: to("fe80::8") }]);
 }

@@ -9,6 +9,7 @@ use super::sources::OwnSources;
 use super::table::{Change, Table};
 use crate::interface::{Allow, Interface, ReversePath};
 use ipnet::IpNet;
+use std::collections::HashMap;
 use std::mem;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,6 +37,8 @@ pub struct Fib {
     /// The source check of each port, in the order of the ports. Ports without an entry have no check. Empty if no
     /// port has a check; then no packet pays for looking it up.
     pub reverse_path: Vec<ReversePath>,
+    /// The port on each link, by the kernel's interface index.
+    pub(crate) links: HashMap<u32, u8>,
 }
 
 impl Fib {
@@ -68,6 +71,11 @@ impl Fib {
         let SourceHint { preferred, via } = self.table.source_hint(to, flow);
         let is_good = |own: &IpAddr| suits(*own, to) && self.has_address(*own);
         preferred.filter(is_good).or_else(|| own_address(self.addresses_of(port), to, via))
+    }
+
+    /// Returns the source address of a packet of the router to a link-local address on a port's link.
+    pub(crate) fn source_on_link(&self, port: u8, to: IpAddr) -> Option<IpAddr> {
+        own_address(self.addresses_of(port), to, None)
     }
 
     /// Returns true if the router has this address on a link.
@@ -108,6 +116,8 @@ impl Fib {
                         if self.allow.martians { OwnSources::default() } else { OwnSources::of(nets) };
                     self.own_addresses = nets.clone();
                 }
+                Change::Link(link, Some(port)) => drop(self.links.insert(*link, *port)),
+                Change::Link(link, None) => drop(self.links.remove(link)),
                 route => self.table.change(route),
             }
         }

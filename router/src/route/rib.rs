@@ -174,7 +174,9 @@ pub struct Rib {
 impl Rib {
     /// Makes a table that knows only the port on each link (by the kernel's interface index).
     pub fn new(ports: impl IntoIterator<Item = (u32, u8)>) -> Rib {
-        Rib { ports: ports.into_iter().collect(), ..Rib::default() }
+        let ports: HashMap<u32, u8> = ports.into_iter().collect();
+        let changes = ports.iter().map(|(link, port)| Change::Link(*link, Some(*port))).collect();
+        Rib { ports, changes, ..Rib::default() }
     }
 
     /// Returns the changes since the last call, in order.
@@ -344,6 +346,7 @@ impl Rib {
         if before == port {
             return;
         }
+        self.changes.push(Change::Link(link, port));
         let hops: Vec<_> = self.targets.ids().collect();
         hops.into_iter().for_each(|hop| self.compile(hop));
         let neighbours: Vec<_> = self.neighbours.iter().filter(|(its, ..)| *its == link).collect();

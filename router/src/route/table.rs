@@ -75,6 +75,8 @@ pub enum Change {
     /// The router's own addresses on all its links, whether or not they are ports, with the links' networks. The one
     /// that is to be used first by ports without an address comes first.
     OwnAddresses(Box<[IpNet]>),
+    /// The link with this interface index of the kernel is that of this port, or of none.
+    Link(u32, Option<u8>),
 }
 
 impl Table {
@@ -231,7 +233,7 @@ impl Table {
         }
     }
 
-    fn neighbour(&self, neighbour: Neighbour) -> Hop {
+    pub(crate) fn neighbour(&self, neighbour: Neighbour) -> Hop {
         match self.neighbours.get(&neighbour) {
             Some(Some(mac)) => Hop::Station { port: neighbour.port, mac: *mac },
             Some(None) => Hop::Failed(neighbour),
@@ -273,7 +275,7 @@ impl Table {
             Change::Neighbour(neighbour, mac) => drop(self.neighbours.insert(*neighbour, *mac)),
             Change::Forget(neighbour) => drop(self.neighbours.remove(neighbour)),
             // The table does not hold these.
-            Change::Interface(..) | Change::Addresses(..) | Change::OwnAddresses(_) => {}
+            Change::Interface(..) | Change::Addresses(..) | Change::OwnAddresses(_) | Change::Link(..) => {}
         }
     }
 
