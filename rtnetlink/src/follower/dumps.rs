@@ -164,10 +164,7 @@ impl Follower {
             match event {
                 Event::Neighbour { link, address, state } => {
                     self.neighbour((*link, *address), *state);
-                    // A failure ends the request for its neighbour. Later it must not end a newer one.
-                    if matches!(state, NeighbourState::Failed) {
-                        *state = NeighbourState::Unknown;
-                    }
+                    without_failure(event);
                 }
                 Event::Link { index, state: LinkState::Down, .. } | Event::LinkGone(index) => {
                     self.withdrawals.down(*index);
@@ -229,7 +226,10 @@ impl Follower {
         self.withdrawals.replace(&routes);
         self.state().rib.replace(routes);
         self.own_changed = true;
-        dumps.neighbours.into_iter().for_each(|event| self.apply_event(event));
+        for mut event in dumps.neighbours {
+            without_failure(&mut event);
+            self.apply_event(event);
+        }
     }
 
     /// Forgets all links and neighbours except those in the answers.
@@ -250,6 +250,16 @@ impl Follower {
         self.requests.forget_foreign();
         links.into_iter().for_each(|index| self.apply_event(Event::LinkGone(index)));
         gone.into_iter().for_each(|key| self.neighbour(key, NeighbourState::Unknown));
+    }
+}
+
+/// Makes a neighbour's failure in a dump, or in an event that was applied already, an unknown state. A failure ends the request
+/// for its neighbour, and an old one must not end a newer request.
+fn without_failure(event: &mut Event) {
+    if let Event::Neighbour { state, .. } = event
+        && *state == NeighbourState::Failed
+    {
+        *state = NeighbourState::Unknown;
     }
 }
 

@@ -349,6 +349,21 @@ fn a_neighbours_failure_between_dumps_ends_no_newer_request() {
     assert!(follower.requests.failed(key, later), "it is still asked for");
 }
 
+/// Found by reading: a neighbour was asked for after the dump of neighbours, which had an earlier failure of it. The failure
+/// ended the request, and packets to a neighbour that answered were dropped for a second.
+#[test]
+fn a_neighbours_failure_in_a_dump_ends_no_newer_request() {
+    let (mut follower, _) = Follower::start(FollowerConfig::default()).expect("rtnetlink");
+    let (address, state) = (IpAddr::from([10, 0, 0, 7]), NeighbourState::Failed);
+    let key = (LINK, address);
+    assert!(follower.requests.add(key, Instant::now()));
+    let neighbours = vec![Event::Neighbour { link: LINK, address, state }];
+    let dumps = Dumps { neighbours, is_whole: true, ..Dumps::default() };
+    follower.apply_dumps(dumps, PendingEvents::default(), Instant::now());
+    assert_eq!(follower.state().rib.neighbour(LINK, address), Resolution::Unknown);
+    assert!(follower.requests.failed(key, Instant::now()), "it is still asked for");
+}
+
 /// Seen in a namespace: frames waited for a neighbour that the administrator had set with the MAC address of a group, and the
 /// request for it removed `permanent` from its entry.
 #[test]
