@@ -268,9 +268,11 @@ impl Follower {
             Event::Link { index, names, state, mac, mtu } => {
                 let before = self.links.insert(index, state);
                 self.link_changed(index, before, state);
-                self.mtu_changed(index, mtu);
-                let mtu = mtu.min(0xffff) as u16;
-                self.link(index, names, mac.map(|mac| Interface { mac, mtu }));
+                if let Some(mtu) = mtu {
+                    self.mtu_changed(index, mtu);
+                }
+                let mtu = mtu.or_else(|| self.mtus.get(&index).copied()).map(|mtu| mtu.min(0xffff) as u16);
+                self.link(index, names, mac.zip(mtu).map(|(mac, mtu)| Interface { mac, mtu }));
             }
             Event::LinkGone(index) => {
                 let before = self.links.remove(&index);

@@ -38,7 +38,7 @@ pub(crate) fn link(contents: &[u8], exists: bool) -> Option<Result<Event, Unread
         (true, false) => LinkState::NoCarrier,
         (true, true) => LinkState::Up,
     };
-    let (mut names, mut mac, mut mtu) = (Vec::new(), None, 0);
+    let (mut names, mut mac, mut mtu) = (Vec::new(), None, None);
     for (kind, value) in Attributes::of(contents, HEADER) {
         match kind {
             IFLA_IFNAME => names.insert(0, name(value)),
@@ -47,7 +47,7 @@ pub(crate) fn link(contents: &[u8], exists: bool) -> Option<Result<Event, Unread
                 names.extend(others.map(|(_, value)| name(value)));
             }
             IFLA_ADDRESS => mac = ethernet(value),
-            IFLA_MTU => mtu = word(value, 0).unwrap_or(mtu),
+            IFLA_MTU => mtu = word(value, 0),
             _ => {}
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         ];
         let names = vec!["eth0".to_owned(), "b\u{fffd}ro".to_owned()];
         let mac = Some(MacAddr::new([2, 0, 0, 0, 0, 1]));
-        let link = Event::Link { index: 3, names, state: LinkState::Up, mac, mtu: 1500 };
+        let link = Event::Link { index: 3, names, state: LinkState::Up, mac, mtu: Some(1500) };
         assert_eq!(read(&message(16, &attributes)), (vec![link], 0));
         assert_eq!(read(&message(17, &attributes)), (vec![Event::LinkGone(3)], 0));
         assert_eq!(read(&message(16, &attributes[1..2])), (vec![Event::RoutesMayHaveChanged], 1), "no name");

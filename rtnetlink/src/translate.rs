@@ -40,14 +40,15 @@ pub enum Event {
     Link {
         /// The kernel's interface index.
         index: u32,
-        /// The name of the link, followed by its alternative names.
+        /// The name of the link, followed by its alternative names, if the message has them.
         names: Vec<String>,
         /// Whether packets can pass over it.
         state: LinkState,
-        /// The MAC address of an Ethernet link.
+        /// The MAC address of an Ethernet link, if the message has it.
         mac: Option<MacAddr>,
-        /// Maximum bytes of an IP packet in one frame.
-        mtu: u32,
+        /// Maximum bytes of an IP packet in one frame. None in a message of a wireless driver, which has little more than the
+        /// name (`net/wireless/wext-core.c` of Linux).
+        mtu: Option<u32>,
     },
     /// The link with this index does not exist any more.
     LinkGone(u32),

@@ -6,10 +6,12 @@ use super::{Dumps, Kept, lacks_known_neighbour};
 use crate::follower::{Follower, FollowerConfig};
 use crate::ipv6_routes;
 use crate::pending::PendingEvents;
+use crate::port_interface::PortInterface;
 use crate::socket::{DumpReply, Received, TRIES};
 use crate::translate::LinkState::{self, Down, NoCarrier, Up};
 use crate::translate::{Event, NO_LINK, NeighbourState, RouteChange};
 use netmem::wire::MacAddr;
+use netmem_router::Interface;
 use netmem_router::route::{Origin, Resolution, Rib, RibRoute, Target, Via};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -38,7 +40,7 @@ fn route(number: u32) -> RibRoute {
 }
 
 fn link(index: u32, state: LinkState) -> Event {
-    Event::Link { index, names: vec![format!("d{index}")], state, mac: None, mtu: 1500 }
+    Event::Link { index, names: vec![format!("d{index}")], state, mac: None, mtu: Some(1500) }
 }
 
 /// The kernel's tree, as `fib6_dump_table` walks it, and the event socket.
@@ -347,6 +349,37 @@ fn a_neighbours_failure_between_dumps_ends_no_newer_request() {
     assert!(follower.requests.add(key, later));
     events.into_iter().for_each(|event| follower.apply_event(event));
     assert!(follower.requests.failed(key, later), "it is still asked for");
+}
+
+/// Found by reading: a message of a wireless driver has no MTU, which counted as 0 bytes. All tables were dumped twice with each
+/// of them, and twice again with the next message that has the MTU.
+#[test]
+fn a_message_about_a_link_without_its_mtu_changes_neither_the_mtu_nor_causes_a_resync() {
+    let port = Interface { mac: MacAddr::default(), mtu: 900 };
+    let ports = vec![(port, PortInterface::RouterEnd("wlan7".to_owned()))];
+    let config = FollowerConfig { ports, ..FollowerConfig::default() };
+    let (mut follower, mut fib) = Follower::start(config).expect("rtnetlink");
+    let mac = MacAddr::new([2, 0, 0, 0, 0, 1]);
+    let message = |names: &[&str], mac, mtu| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Event::Link { index: LINK, names, state: Up, mac, mtu }
+    };
+    let mut is = |follower: &mut Follower, mtu| {
+        follower.publish();
+        fib.refresh();
+        assert_eq!(fib.fib().interfaces, [Interface { mac, mtu }]);
+        let is_due = follower.resync.is_due(Instant::now() + Duration::from_secs(60));
+        follower.resync.settle(Instant::now(), Instant::now());
+        is_due
+    };
+    apply(&mut follower, vec![message(&["w", "wlan7"], Some(mac), Some(1500))]);
+    assert!(is(&mut follower, 1500), "a new link");
+    apply(&mut follower, vec![message(&["w"], None, None), message(&["w"], Some(mac), None)]);
+    assert!(!is(&mut follower, 1500));
+    apply(&mut follower, vec![message(&["w", "wlan7"], Some(mac), Some(1500))]);
+    assert!(!is(&mut follower, 1500));
+    apply(&mut follower, vec![message(&["w", "wlan7"], Some(mac), Some(1400))]);
+    assert!(is(&mut follower, 1400));
 }
 
 /// Found by reading: a neighbour was asked for after the dump of neighbours, which had an earlier failure of it. The failure
