@@ -6,7 +6,8 @@
 //!   the table changed ─► each queue whose first frame need not wait for this neighbour is decided about
 //! ```
 //! The table changes when a neighbour answers, when it is known not to answer, and when a route changes. If a queue
-//! is full, its oldest frame makes room for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). Steering's
+//! is full, its oldest frame makes room for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). If as many frames wait
+//! as may wait, the oldest frame of the longest queue makes room. Steering's
 //! guarantee of order does not cover waiting frames: a flow may move to another worker while its first packets wait
 //! here.
 //!
@@ -167,20 +168,27 @@ impl NeighbourQueues {
         }
         let evicted = match self.frames < self.most {
             true => None,
-            false => match self.shares.giver(pair, |share| share.frames) {
-                Some(giver) => self.oldest_of(giver),
-                None => return Some(frame),
-            },
+            false => {
+                // The latest frame is to be kept, so a pair to which no other has to give loses an old one.
+                let giver = self.shares.giver(pair, |share| share.frames).unwrap_or(pair);
+                match self.oldest_of(giver, at) {
+                    None => return Some(frame),
+                    oldest => oldest,
+                }
+            }
         };
         self.frames += 1;
         self.shares.change(pair, |share| share.frames += 1);
         self.queues[at].frames.push(frame).err().or(evicted)
     }
 
-    /// Takes the oldest frame of an ended queue of a pair, otherwise of its longest queue.
-    fn oldest_of(&mut self, pair: Pair) -> Option<Frame> {
-        let queues = self.queues.iter_mut().filter(|queue| queue.pair() == pair && !queue.frames.is_empty());
-        let oldest = queues.max_by_key(|queue| (queue.ended, queue.frames.len()))?.frames.drain().next()?;
+    /// Takes the oldest frame of an ended queue of a pair, otherwise of its longest queue. Of several, that is the one at
+    /// `at`, whose new frame replaces it.
+    fn oldest_of(&mut self, pair: Pair, at: usize) -> Option<Frame> {
+        let queues = self.queues.iter_mut().enumerate();
+        let queues = queues.filter(|(_, queue)| queue.pair() == pair && !queue.frames.is_empty());
+        let (_, queue) = queues.max_by_key(|(i, queue)| (queue.ended, queue.frames.len(), *i == at))?;
+        let oldest = queue.frames.drain().next()?;
         self.frames -= 1;
         self.shares.change(pair, |share| share.frames -= 1);
         Some(oldest)

@@ -244,3 +244,25 @@ fn a_new_neighbour_behind_another_port_gets_a_queue_in_the_middle_of_a_long_burs
         router.end();
     }
 }
+
+/// Found by reading: while as many frames waited as may wait, the newest frame of the pair of ports that had most was dropped,
+/// and the old ones stayed.
+#[test]
+fn the_newest_frame_of_the_pair_with_most_replaces_its_oldest_while_no_more_frames_may_wait() {
+    let mut router = RouterRig::that_lets_wait(Way::Fast, 8);
+    let from = |host: u8, to: &str| datagram(&format!("10.0.0.{host}"), to, 64, 9);
+    for host in 1..=12 {
+        assert!(router.pass(0, &from(host, "10.5.1.1")).is_empty());
+    }
+    // The only frame for another neighbour, and one more for each of the two.
+    for (host, to) in [(101, "10.5.1.2"), (102, "10.5.1.2"), (13, "10.5.1.1")] {
+        assert!(router.pass(0, &from(host, to)).is_empty());
+    }
+    assert_eq!((router.held(), router.drops()), (8, vec![("neigh_queue_full", 7)]));
+    let neighbours = [1, 2].map(|last| Neighbour { port: 1, address: IpAddr::from([10, 5, 1, last]) });
+    router.control.apply(neighbours.map(|neighbour| Change::Neighbour(neighbour, Some(HOSTS[1]))).into());
+    let mut left: Vec<_> = router.settle().into_iter().map(|(_, frame)| frame[29]).collect();
+    left.sort_unstable();
+    assert_eq!(left, [8, 9, 10, 11, 12, 13, 101, 102]);
+    router.end();
+}
