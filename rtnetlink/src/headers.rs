@@ -7,7 +7,11 @@ const HEADER: usize = 16;
 /// NLM_F_DUMP_INTR.
 const DUMP_INTERRUPTED: u16 = 0x10;
 const RTM_DELROUTE: u16 = 25;
+const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
+/// Bytes of `struct rtmsg`.
+const RTMSG: usize = 12;
+const RTA_DST: u16 = 1;
 /// Offset of the table in `struct rtmsg`.
 const RTM_TABLE: usize = 4;
 /// RT_TABLE_MAIN and RT_TABLE_LOCAL.
@@ -65,12 +69,28 @@ pub(crate) fn is_interrupted(datagram: &[u8]) -> bool {
 /// Returns true if a datagram reports the removal of an IPv6 route of a followed table. Routes of kinds that are
 /// not followed count too: their nodes are in the same tree.
 pub(crate) fn removes_ipv6_route(datagram: &[u8]) -> bool {
-    messages(datagram).any(|message| {
-        let of_table =
-            |route: &[u8]| route.first() == Some(&AF_INET6) && FOLLOWED.contains(&route[RTM_TABLE]);
-        let route = message.contents();
-        message.kind == RTM_DELROUTE && route.len() > RTM_TABLE && of_table(route)
-    })
+    removals(datagram, AF_INET6).next().is_some()
+}
+
+/// Returns the network addresses of the IPv4 routes of a followed table whose removal a datagram reports.
+pub(crate) fn removed_ipv4_routes(datagram: &[u8]) -> Vec<u32> {
+    removals(datagram, AF_INET).filter_map(ipv4_destination).collect()
+}
+
+/// Returns the contents of the messages about the removal of a route of a followed table of this family.
+fn removals(datagram: &[u8], family: u8) -> impl Iterator<Item = &[u8]> {
+    let of_table = move |route: &[u8]| route.first() == Some(&family) && FOLLOWED.contains(&route[RTM_TABLE]);
+    let removals = messages(datagram).filter(|message| message.kind == RTM_DELROUTE);
+    removals.map(|message| message.contents()).filter(move |route| route.len() > RTM_TABLE && of_table(route))
+}
+
+/// Returns the network address of a route. It is not in the message of a route for all destinations.
+pub(crate) fn ipv4_destination(route: &[u8]) -> Option<u32> {
+    if route.len() < RTMSG || route[0] != AF_INET {
+        return None;
+    }
+    let found = Attributes::of(route, RTMSG).find(|(kind, _)| *kind == RTA_DST);
+    found.map_or(Some(0), |(_, value)| <[u8; 4]>::try_from(value).ok().map(u32::from_be_bytes))
 }
 
 /// The attributes of a message, with their types and contents, up to the first that is cut off.
@@ -132,6 +152,9 @@ mod tests {
             let behind_another = [message(24, 10, 254), message(kind, family, table)].concat();
             assert_eq!(removes_ipv6_route(&behind_another), removes, "{kind} {family} {table}");
         }
+        let of_ipv4 =
+            [message(25, 10, 254), message(25, 2, 100), message(24, 2, 254), message(25, 2, 254)].concat();
+        assert_eq!(removed_ipv4_routes(&of_ipv4), [0], "a default route");
         let cut = message(25, 10, 254);
         for length in 0..=20 {
             assert!(!removes_ipv6_route(&cut[..length]), "{length}");

@@ -103,6 +103,7 @@ mod change;
 mod distinguisher;
 mod follower;
 mod headers;
+mod ipv4_routes;
 mod ipv6_routes;
 mod link;
 mod neighbours;

@@ -12,6 +12,8 @@ pub(crate) struct PendingEvents {
     pub(crate) unread: u64,
     /// Number of datagrams from other programs.
     pub(crate) forged: u64,
+    /// The network addresses of the IPv4 routes that were removed.
+    pub(crate) removed_ipv4: Vec<u32>,
     /// Number of times that events were lost.
     pub(crate) overruns: u64,
     /// Number of events that came before the last loss.
@@ -41,7 +43,8 @@ impl PendingEvents {
                     (self.overruns, self.before_loss) = (self.overruns + 1, self.events.len());
                     quiet = false;
                 }
-                Received::Datagram { unread, removes_ipv6_route } => {
+                Received::Datagram { unread, removes_ipv6_route, mut removed_ipv4 } => {
+                    self.removed_ipv4.append(&mut removed_ipv4);
                     self.unread += unread as u64;
                     quiet &= unread == 0 && !removes_ipv6_route;
                 }

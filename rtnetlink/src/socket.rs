@@ -1,6 +1,7 @@
 //! Sockets: one that receives events, and one that sends requests.
 
-use crate::headers::{is_interrupted, may_end_reply, removes_ipv6_route};
+use crate::headers::{is_interrupted, may_end_reply, removed_ipv4_routes, removes_ipv6_route};
+use crate::ipv4_routes::Edges;
 use crate::translate::{Event, events};
 use netlink_packet_core::{
     NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -42,7 +43,7 @@ pub(crate) const TRIES: usize = 8;
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// The result of reading the event socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A datagram.
     Datagram {
@@ -50,6 +51,8 @@ pub(crate) enum Received {
         unread: usize,
         /// One of its messages reports the removal of an IPv6 route.
         removes_ipv6_route: bool,
+        /// The network addresses of the IPv4 routes whose removal its messages report.
+        removed_ipv4: Vec<u32>,
     },
     /// There is nothing to read.
     Empty,
@@ -108,7 +111,9 @@ impl EventSocket {
         match receive(&self.socket, &mut self.datagram) {
             Ok(true) => {
                 let removes_ipv6_route = removes_ipv6_route(&self.datagram);
-                Ok(Received::Datagram { unread: events(&self.datagram, each), removes_ipv6_route })
+                let removed_ipv4 = removed_ipv4_routes(&self.datagram);
+                let unread = events(&self.datagram, each);
+                Ok(Received::Datagram { unread, removes_ipv6_route, removed_ipv4 })
             }
             Ok(false) => Ok(Received::Forged),
             Err(error) => match Errno::from_io_error(&error) {
@@ -177,6 +182,8 @@ pub(crate) struct DumpReply {
     pub(crate) forged: usize,
     /// Something changed during the dump, so the answer may be inconsistent.
     pub(crate) interrupted: bool,
+    /// Where the datagrams of a dump of IPv4 routes end.
+    pub(crate) edges: Edges,
 }
 
 /// Asks for the whole state of a kind. If the state keeps changing during the dump, the event socket reports the
@@ -233,6 +240,7 @@ impl DumpReply {
         let (mut done, mut refused) = (false, None);
         for datagram in datagrams {
             self.interrupted |= is_interrupted(&datagram);
+            self.edges.add(&datagram);
             self.unread += events(&datagram, |event| match event {
                 Event::Done => done = true,
                 Event::Refused(code) => refused = Some(code),

@@ -17,8 +17,8 @@ pub struct FollowerStats {
     pub overruns: u64,
     /// Number of times that the whole state was asked for, including the first.
     pub resyncs: u64,
-    /// Number of times that IPv6 routes were removed during every attempt to dump them all. The routes known before
-    /// were kept then, and the whole state was asked for again.
+    /// Number of times that routes were removed during every attempt to dump them all, so that the dump may lack others. The
+    /// routes known before were kept then, and the whole state was asked for again.
     pub unsettled: u64,
     /// Number of times that the kernel was asked for the whole state and did not answer.
     pub failures: u64,

@@ -128,7 +128,7 @@ const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
-const RTM_NEWROUTE: u16 = 24;
+pub(crate) const RTM_NEWROUTE: u16 = 24;
 /// RTM_NEWLINK to RTM_DELNEIGH: the messages that routes are made of.
 const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
 

@@ -5,22 +5,24 @@ use super::withdrawals::{is_without_paths, without_paths_over};
 use super::{FollowError, Follower};
 use crate::addresses::LinkAddress;
 use crate::distinguisher::is_by_object;
+use crate::ipv4_routes;
 use crate::ipv6_routes;
 use crate::neighbours::Key;
 use crate::pending::PendingEvents;
-use crate::socket::{DumpKind, DumpReply, request_dump, request_dump_once};
+use crate::socket::{DumpKind, request_dump, request_dump_once};
 use crate::translate::{Event, LinkState, NeighbourState};
 use netlink_packet_route::AddressFamily;
 use netmem_router::route::{Resolution, Rib, RibRoute};
 use rustix::io::Errno;
 use std::collections::HashSet;
+use std::mem;
 use std::time::Instant;
 
 #[cfg(test)]
 mod tests;
 
 /// Maximum number of datagrams of events that are read before the whole state is asked for, and after each dump of
-/// IPv6 routes.
+/// routes.
 const BACKLOG: usize = 1 << 16;
 
 /// The kernel's answers.
@@ -34,6 +36,8 @@ struct Dumps {
     rules: Vec<Event>,
     /// No IPv6 route can be missing.
     is_whole: bool,
+    /// The network addresses at which IPv4 routes may be missing.
+    missed_ipv4: HashSet<u32>,
     unread: usize,
     forged: usize,
 }
@@ -42,7 +46,8 @@ impl Follower {
     /// Asks for the whole state, and changes what differs.
     ///
     /// If IPv6 routes were removed during every dump, the answer may miss some that never changed
-    /// ([`ipv6_routes`]). The routes known before are then kept. Routes that an event reported as removed are not
+    /// ([`ipv6_routes`]), and IPv4 routes if some of the same network address were ([`ipv4_routes`]). The routes known before
+    /// are then kept. Routes that an event reported as removed are not
     /// kept, nor paths over links that are down or gone. The whole state is asked for again after the usual pause.
     /// A route whose removal was not received is thus kept until a dump that no removal disturbs. Known routes also stay
     /// as they are if the answer has a route of their rank that cannot be read.
@@ -63,7 +68,8 @@ impl Follower {
 
     /// Applies the answers, to requests sent since `begun`, and the events received in that time.
     fn apply_dumps(&mut self, dumps: Dumps, mut pending: PendingEvents, begun: Instant) {
-        let (is_whole, unread, forged) = (dumps.is_whole, dumps.unread, dumps.forged);
+        let is_whole = dumps.is_whole && dumps.missed_ipv4.is_empty();
+        let (unread, forged) = (dumps.unread, dumps.forged);
         let before_loss = pending.take_before_loss();
         self.apply_events(before_loss);
         self.replace(dumps);
@@ -118,19 +124,26 @@ impl Follower {
         if lacks_known_neighbour(&self.state().rib, &neighbours) {
             neighbours.append(&mut dumped("neighbours", DumpKind::Neighbours)?);
         }
-        let mut routes = dumped("IPv4 routes", DumpKind::Routes(AddressFamily::Inet))?;
-        let dump = || -> Result<DumpReply, FollowError> {
-            let kind = DumpKind::Routes(AddressFamily::Inet6);
-            request_dump_once(kind).map_err(|why| FollowError::Request { what: "IPv6 routes", why })
+        let dump = |what, family| {
+            let reply = request_dump_once(DumpKind::Routes(family));
+            reply.map_err(|why| FollowError::Request { what, why })
         };
-        let mut of_ipv6 = ipv6_routes::dump_until_whole(dump, || self.read_between_dumps(pending))?;
+        let removed = || {
+            self.read_between_dumps(pending)?;
+            Ok(mem::take(&mut pending.removed_ipv4))
+        };
+        let of_ipv4 = || dump("IPv4 routes", AddressFamily::Inet);
+        let (mut of_ipv4, missed_ipv4) = ipv4_routes::dump_until_whole(of_ipv4, removed)?;
+        let of_ipv6 = || dump("IPv6 routes", AddressFamily::Inet6);
+        let mut of_ipv6 = ipv6_routes::dump_until_whole(of_ipv6, || self.read_between_dumps(pending))?;
+        let mut routes = mem::take(&mut of_ipv4.events);
         routes.append(&mut of_ipv6.events);
         // A kernel without policy routing rejects the request, and has no rules.
         let rules =
             [AddressFamily::Inet, AddressFamily::Inet6].map(|family| request_dump(DumpKind::Rules(family)));
         let rules = rules.into_iter().flatten().flat_map(|answer| answer.events).collect();
-        unread += of_ipv6.unread;
-        forged += of_ipv6.forged;
+        unread += of_ipv4.unread + of_ipv6.unread;
+        forged += of_ipv4.forged + of_ipv6.forged;
         Ok(Dumps {
             links,
             addresses,
@@ -138,6 +151,7 @@ impl Follower {
             routes,
             rules,
             is_whole: !of_ipv6.interrupted,
+            missed_ipv4,
             unread,
             forged,
         })
@@ -200,7 +214,7 @@ impl Follower {
             _ => None,
         }));
         self.count_rules();
-        let mut kept = Kept { ipv6: !dumps.is_whole, ..Kept::default() };
+        let mut kept = Kept { ipv6: !dumps.is_whole, ipv4: dumps.missed_ipv4, ..Kept::default() };
         kept.add_unread(&dumps.routes);
         let unsupported = &mut self.unsupported;
         let links = &self.links;

@@ -3,6 +3,7 @@
 
 use super::withdrawals::{Rank, is_without_paths, rank, without_paths_over};
 use crate::distinguisher::is_by_object;
+use crate::ipv4_routes::has_address;
 use crate::translate::{Event, LinkState, NO_LINK};
 use netmem_router::route::{Origin, Rib, RibRoute};
 use std::collections::{HashMap, HashSet};
@@ -12,6 +13,8 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Kept {
     /// All IPv6 routes stay.
     pub(super) ipv6: bool,
+    /// The IPv4 routes with these network addresses stay.
+    pub(super) ipv4: HashSet<u32>,
     /// The routes of these ranks stay.
     pub(super) ranks: HashSet<Rank>,
 }
@@ -26,8 +29,9 @@ impl Kept {
     }
 
     fn has(&self, route: &RibRoute) -> bool {
-        let is_of_kernel = route.origin != Origin::Static;
-        is_of_kernel && (self.ipv6 && route.prefix.addr().is_ipv6() || self.ranks.contains(&rank(route)))
+        let address = route.prefix.addr();
+        let is_missed = self.ipv6 && address.is_ipv6() || has_address(&self.ipv4, address);
+        route.origin != Origin::Static && (is_missed || self.ranks.contains(&rank(route)))
     }
 
     /// Returns the known routes that stay, without their paths over links that are down or gone. The kernel has no route
@@ -36,7 +40,7 @@ impl Kept {
     /// # Cost
     /// If any may stay, a look at every route.
     pub(super) fn routes(&self, rib: &Rib, links: &HashMap<u32, LinkState>) -> Vec<RibRoute> {
-        if !self.ipv6 && self.ranks.is_empty() {
+        if !self.ipv6 && self.ipv4.is_empty() && self.ranks.is_empty() {
             return Vec::new();
         }
         let without_lost_paths = |route: RibRoute| {

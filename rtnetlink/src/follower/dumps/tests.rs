@@ -81,7 +81,8 @@ impl Kernel {
             Some(None) => Received::Overrun,
             Some(Some((change, number))) => {
                 events.push(Event::Route(change, route(number)));
-                Received::Datagram { unread: 0, removes_ipv6_route: change == RouteChange::Removed }
+                let removes_ipv6_route = change == RouteChange::Removed;
+                Received::Datagram { unread: 0, removes_ipv6_route, removed_ipv4: Vec::new() }
             }
         }
     }

@@ -210,3 +210,20 @@ fn routes_that_a_dump_still_has_over_a_link_that_is_down_are_left_out() {
     dump_two_uplinks(&mut follower, Down);
     assert_eq!(lines(&follower), ["0.0.0.0/0 dev d8 weight 1", "10.2.0.0/16 dev d8 weight 1"]);
 }
+
+/// Seen in a namespace: a dump passed over an IPv4 route, because another of its network address was removed meanwhile.
+#[test]
+fn known_ipv4_routes_stay_if_they_have_an_address_at_which_a_dump_may_miss_some() {
+    let (mut follower, _) = Follower::start(FollowerConfig::default()).expect("rtnetlink");
+    dump_two_uplinks(&mut follower, Up);
+    let unsettled = follower.tables().counters().unsettled;
+    let links = vec![link(LINK, Up), link(OTHER, Up)];
+    let missed_ipv4 = [u32::from_be_bytes([10, 2, 0, 0]), 7].into();
+    let dumps = Dumps { links, is_whole: true, missed_ipv4, ..Dumps::default() };
+    follower.apply_dumps(dumps, PendingEvents::default(), Instant::now());
+    assert_eq!(lines(&follower), ["10.2.0.0/16 dev d7 weight 1; dev d8 weight 1"]);
+    assert_eq!(follower.tables().counters().unsettled, unsettled + 1);
+    assert!(follower.resync.is_due(Instant::now() + Duration::from_secs(60)));
+    dump_two_uplinks(&mut follower, Up);
+    assert_eq!((lines(&follower).len(), follower.tables().counters().unsettled), (3, unsettled + 1));
+}
