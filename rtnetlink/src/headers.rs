@@ -6,6 +6,7 @@ use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 const HEADER: usize = 16;
 /// NLM_F_DUMP_INTR.
 const DUMP_INTERRUPTED: u16 = 0x10;
+pub(crate) const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;

@@ -5,9 +5,8 @@
 //! routes as it had passed (`fn_trie_dump_leaf` of Linux). If one of these was removed meanwhile, it passes over one that it has
 //! not dumped, without NLM_F_DUMP_INTR. So only a removal from a leaf at the edge of a datagram matters.
 
-use crate::headers::{ipv4_destination, messages};
 use crate::socket::{DumpReply, TRIES};
-use crate::translate::{Event, RTM_NEWROUTE};
+use crate::translate::Event;
 use std::collections::HashSet;
 use std::mem;
 use std::net::IpAddr;
@@ -15,37 +14,6 @@ use std::time::{Duration, Instant};
 
 /// No further dump begins after this time, because neighbours are not asked for during dumps.
 const AT_LENGTH: Duration = Duration::from_secs(1);
-
-/// The network addresses at the edges of a dump's datagrams.
-#[derive(Debug, Default)]
-pub(crate) struct Edges {
-    /// The last of one datagram and the first of the next.
-    between: Vec<(u32, u32)>,
-    /// The last so far.
-    last: Option<u32>,
-}
-
-impl Edges {
-    /// Adds the next datagram of the dump.
-    pub(crate) fn add(&mut self, datagram: &[u8]) {
-        let routes = messages(datagram).filter(|message| message.kind == RTM_NEWROUTE);
-        let mut destinations = routes.filter_map(|message| ipv4_destination(message.contents()));
-        let Some(first) = destinations.next() else { return };
-        self.between.extend(self.last.map(|last| (last, first)));
-        self.last = Some(destinations.last().unwrap_or(first));
-    }
-
-    /// Returns true if a route with this network address may be missing in the dump, because another was removed from the
-    /// leaf. A leaf between two edges may have been passed without any of its routes: a tree has those of several tables.
-    fn may_miss(&self, address: u32) -> bool {
-        // The second is less where another table begins.
-        let is_within = |(last, first): &(u32, u32)| match last <= first {
-            true => (*last..=*first).contains(&address),
-            false => address >= *last || address <= *first,
-        };
-        self.last == Some(address) || self.between.iter().any(is_within)
-    }
-}
 
 /// Calls `dump` until an answer is whole, a few times at most. `removed` reads the events, and returns the network addresses of
 /// the routes that were removed since its last call. If no dump is whole, also returns the addresses at which the answer may
@@ -90,6 +58,7 @@ pub(crate) fn has_address(addresses: &HashSet<u32>, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers::RTM_NEWROUTE;
     use crate::translate::events;
     use std::convert::Infallible;
     use std::net::Ipv4Addr;

@@ -101,11 +101,11 @@
 mod addresses;
 mod change;
 mod distinguisher;
+mod edges;
 mod follower;
 mod headers;
 mod ipv4_routes;
 mod ipv6_routes;
-mod link;
 mod neighbours;
 mod pending;
 mod port_interface;

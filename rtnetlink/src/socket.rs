@@ -1,7 +1,7 @@
 //! Sockets: one that receives events, and one that sends requests.
 
+use crate::edges::Edges;
 use crate::headers::{is_interrupted, may_end_reply, removed_ipv4_routes, removes_ipv6_route};
-use crate::ipv4_routes::Edges;
 use crate::translate::{Event, events};
 use netlink_packet_core::{
     NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,

@@ -1,9 +1,11 @@
 //! Translates the kernel's messages into events. Nothing in them is trusted: invalid contents are left out.
 
+mod link;
+
+use self::link::link;
 use crate::addresses::AddressState;
 use crate::distinguisher::distinguisher;
-use crate::headers::{Message, messages};
-use crate::link::link;
+use crate::headers::{Message, RTM_NEWROUTE, messages};
 use crate::unread::route_rank;
 use crate::unsupported::Unsupported;
 use ipnet::IpNet;
@@ -128,7 +130,6 @@ const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
-pub(crate) const RTM_NEWROUTE: u16 = 24;
 /// RTM_NEWLINK to RTM_DELNEIGH: the messages that routes are made of.
 const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
 
@@ -161,7 +162,7 @@ pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
 }
 
 /// A malformed message.
-pub(crate) struct Unread;
+struct Unread;
 
 fn event(message: &Message) -> Option<Result<Event, Unread>> {
     let Message { bytes, kind, flags } = *message;
@@ -400,7 +401,7 @@ fn neighbour_state(message: &NeighbourMessage) -> NeighbourState {
 }
 
 /// Returns the MAC address of one station.
-pub(crate) fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
+fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
     <[u8; 6]>::try_from(bytes).ok().map(MacAddr::new).filter(|mac| !mac.is_multicast())
 }
 

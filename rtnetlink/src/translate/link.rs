@@ -3,8 +3,8 @@
 //! Only the few attributes that are needed are read. The crate's parser refuses a whole message for any attribute that it does
 //! not expect, as an alias that is not UTF-8 or one of a newer kernel's length. The link would then count as gone.
 
+use super::{Event, LinkState, Unread, ethernet};
 use crate::headers::{Attributes, word};
-use crate::translate::{Event, LinkState, Unread, ethernet};
 
 /// Bytes of `struct ifinfomsg`, and the offsets of its fields.
 const HEADER: usize = 16;
@@ -23,7 +23,7 @@ const IFLA_ALT_IFNAME: u16 = 53;
 
 /// Returns the event of a message about a link, whose `contents` follow the message's header, or None if the message is
 /// about the link's role as a bridge port. Attributes behind one that is cut off are left out.
-pub(crate) fn link(contents: &[u8], exists: bool) -> Option<Result<Event, Unread>> {
+pub(super) fn link(contents: &[u8], exists: bool) -> Option<Result<Event, Unread>> {
     let (Some(index), Some(flags)) = (word(contents, INDEX), word(contents, FLAGS)) else {
         return Some(Err(Unread));
     };
