@@ -41,6 +41,11 @@ pub(crate) struct Section {
 pub(crate) struct Lengths([usize; 4]);
 
 impl History {
+    /// Returns the failed checks of the set-ups so far, in their order.
+    pub(crate) fn failed(&self) -> &[Check] {
+        &self.failed
+    }
+
     /// Returns the values of the set-ups so far for `group`.
     pub(crate) fn of(&self, group: usize) -> &[Series] {
         self.groups.get(group).map_or(&[], Vec::as_slice)

@@ -164,6 +164,21 @@ pub struct Check {
     pub detail: String,
 }
 
+/// How the name of the check begins that a set-up which failed leaves.
+const SET_UP: &str = "set-up: ";
+
+impl Check {
+    /// Returns the check of a set-up whose `step` failed.
+    pub(crate) fn of_set_up(step: &str, cause: String) -> Self {
+        Self { name: format!("{SET_UP}{step}"), ok: false, detail: cause }
+    }
+
+    /// Returns true if it says that a set-up failed.
+    pub(crate) fn is_of_set_up(&self) -> bool {
+        !self.ok && self.name.starts_with(SET_UP)
+    }
+}
+
 impl Report {
     /// Returns true if every check held.
     pub fn ok(&self) -> bool {
@@ -172,7 +187,7 @@ impl Report {
 
     /// Returns the worth of a report, to compare: it has rows, it was not interrupted, each set-up succeeded.
     pub(crate) fn worth(&self) -> [bool; 3] {
-        let has_failed = self.checks.iter().any(|check| !check.ok && check.name.starts_with("set-up: "));
+        let has_failed = self.checks.iter().any(Check::is_of_set_up);
         [!self.rows.is_empty(), !self.interrupted, !has_failed]
     }
 

@@ -1,7 +1,13 @@
 //! The runner through its public face, with the smallest runs there are.
 
-use super::*;
+use std::sync::atomic::AtomicUsize;
+
 use serde_json::Value;
+
+use super::*;
+use crate::bench::SetUpError;
+use crate::method::round::Label;
+use crate::metric::Metric;
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -229,4 +235,46 @@ fn a_resumed_run_measures_only_what_its_file_lacks() {
     assert_eq!(order, ["page-order", "page-fast-path"], "the file is appended to");
     // A full run does not stand on quick ones, and one that is to stop begins nothing.
     assert_eq!(begun(&["page-bulk", "page-order"], true), (vec![], names(&["page-order"])));
+}
+
+/// An experiment whose third set-up fails, after a check and a row of its own.
+static THIRD_FAILS: Experiment = Experiment {
+    name: "third-fails",
+    source: "none",
+    question: "Which rows stay?",
+    seconds: 1,
+    keys: &[],
+    run: |bench| {
+        static SET_UPS: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: the set-ups follow each other.
+        let set_up = SET_UPS.fetch_add(1, Ordering::Relaxed) + 1;
+        let label = |name: &str| Label { variant: name.to_owned(), params: Default::default() };
+        bench.figure(label("first"), Metric::Count, set_up as f64, None);
+        bench.check("a ledger", set_up != 3, format!("of set-up {set_up}"));
+        if set_up == 3 {
+            return Err(SetUpError { step: "memory", cause: "there is none left".to_owned() });
+        }
+        bench.figure(label("second"), Metric::Count, set_up as f64, None);
+        Ok(())
+    },
+};
+
+/// Seen: the rows and ratios of all turns were lost when a set-up could not be made, and only those that had been reported
+/// before the error stayed.
+#[test]
+fn a_set_up_that_fails_keeps_the_report_of_the_turns_before_it() {
+    let mut options = smallest();
+    options.set.push(("setups".to_owned(), "9".to_owned()));
+    let settings = Settings::new(&[], true, &options.set).unwrap();
+    let mut turns = Turns::new(&THIRD_FAILS, &settings, &options);
+    let mut reports = Vec::new();
+    while !turns.over {
+        turns.run(&AtomicBool::new(false), &mut |_| {});
+        reports.extend(turns.report.clone());
+    }
+    let [_, before, last] = &reports[..] else { panic!("{} turns", reports.len()) };
+    assert_eq!(last.rows, before.rows);
+    let failed: Vec<_> = last.checks.iter().filter(|check| !check.ok).map(|check| &check.name[..]).collect();
+    assert_eq!(failed, ["a ledger (set-up 3)", "set-up: memory"]);
+    assert_eq!(last.worth(), [true, true, false]);
 }

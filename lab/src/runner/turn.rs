@@ -109,11 +109,12 @@ impl<'a> Turns<'a> {
         let experiment = self.experiment;
         let mut rounds = |done, of| progress(Progress::Round { experiment, done, of });
         let history = std::mem::take(&mut self.history);
+        let failed_before = history.failed().len();
         let Taken { mut report, history, failed } = match &self.options.turns_by {
             Some(program) if !self.is_counted() => {
                 let order = self.order(history);
                 let taken = process::take_elsewhere(program, &order, stop, &mut rounds);
-                taken.unwrap_or_else(|cause| self.died(cause, earlier.clone(), order.history))
+                taken.unwrap_or_else(|cause| self.died(cause, order.history))
             }
             _ => self.take_here(history, stop, &mut rounds),
         };
@@ -121,9 +122,16 @@ impl<'a> Turns<'a> {
         let open = report.ratios.iter().any(|ratio| ratio.undecided);
         self.over = failed || setups >= self.most() || !open && is_asked(setups, self.least());
         // Relaxed: the flag is a request and carries no data.
-        if let (true, false, Some(mut earlier)) = (stop.load(Ordering::Relaxed), failed, earlier) {
-            earlier.notes.push(format!("stopped: the rows are of {} set-ups", setups - 1));
-            report = earlier;
+        match (earlier, stop.load(Ordering::Relaxed)) {
+            (Some(earlier), _) if failed => {
+                let own = history.failed().get(failed_before..).unwrap_or_default();
+                report = but_failed(earlier, report, own);
+            }
+            (Some(mut earlier), true) => {
+                earlier.notes.push(format!("stopped: the rows are of {} set-ups", setups - 1));
+                report = earlier;
+            }
+            _ => {}
         }
         // Relaxed, as above.
         report.interrupted = stop.load(Ordering::Relaxed);
@@ -150,7 +158,7 @@ impl<'a> Turns<'a> {
             Ok(taken) => taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(error) => {
                 let cause = format!("no thread for the set-up: {error}: see `ulimit -u` and pids.max");
-                self.died(cause, None, History::default())
+                self.died(cause, History::default())
             }
         }
     }
@@ -161,11 +169,10 @@ impl<'a> Turns<'a> {
         Order { experiment: self.experiment.name.to_owned(), quick: *quick, set: set.clone(), history }
     }
 
-    /// Returns the result of a turn whose process died: the values of the turns before it stay.
-    fn died(&self, cause: String, earlier: Option<Report>, history: History) -> Taken {
-        let empty = || empty(self.experiment, self.options.quick, Machine::read(&Tsc::new(), 0));
-        let mut report = earlier.unwrap_or_else(empty);
-        report.checks.push(Check { name: "set-up: a process".to_owned(), ok: false, detail: cause });
+    /// Returns the result of a turn whose process died.
+    fn died(&self, cause: String, history: History) -> Taken {
+        let mut report = empty(self.experiment, self.options.quick, Machine::read(&Tsc::new(), 0));
+        report.checks.push(Check::of_set_up("a process", cause));
         Taken { report, history, failed: true }
     }
 
@@ -173,6 +180,14 @@ impl<'a> Turns<'a> {
     fn is_counted(&self) -> bool {
         self.options.set.iter().any(|(key, _)| key == "body")
     }
+}
+
+/// Returns the report of the turns before one that `failed`. What that turn measured is not complete, so only its failed
+/// checks are added: those of its set-up, and its `own`.
+fn but_failed(mut earlier: Report, failed: Report, own: &[Check]) -> Report {
+    earlier.checks.extend(own.iter().cloned());
+    earlier.checks.extend(failed.checks.into_iter().filter(Check::is_of_set_up));
+    earlier
 }
 
 /// Returns the minimum number of set-ups.
@@ -206,7 +221,7 @@ pub(super) fn take(
     let (mut report, history) = bench.into_report();
     let failed = result.is_err();
     if let Err(SetUpError { step, cause }) = result {
-        report.checks.push(Check { name: format!("set-up: {step}"), ok: false, detail: cause });
+        report.checks.push(Check::of_set_up(step, cause));
     }
     Taken { report, history, failed }
 }
