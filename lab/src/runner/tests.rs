@@ -278,3 +278,12 @@ fn a_set_up_that_fails_keeps_the_report_of_the_turns_before_it() {
     assert_eq!(failed, ["a ledger (set-up 3)", "set-up: memory"]);
     assert_eq!(last.worth(), [true, true, false]);
 }
+
+/// Seen: the report of a run whose first turn died told of a machine without cores.
+#[test]
+fn a_first_turn_that_dies_is_filed_under_the_machine_that_it_ran_on() {
+    let options = Options { turns_by: Some("/bin/false".into()), ..smallest() };
+    let reports = run(&names(&["page-fast-path"]), &options, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert!(!reports[0].ok());
+    assert_eq!(reports[0].machine.cores, netmem::system::cpu::allowed().unwrap().len());
+}

@@ -171,7 +171,8 @@ impl<'a> Turns<'a> {
 
     /// Returns the result of a turn whose process died.
     fn died(&self, cause: String, history: History) -> Taken {
-        let mut report = empty(self.experiment, self.options.quick, Machine::read(&Tsc::new(), 0));
+        let machine = Machine::read(&Tsc::new(), cpu::allowed().unwrap_or_default().len());
+        let mut report = empty(self.experiment, self.options.quick, machine);
         report.checks.push(Check::of_set_up("a process", cause));
         Taken { report, history, failed: true }
     }
