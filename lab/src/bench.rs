@@ -9,7 +9,7 @@ use crate::json::{Check, Counters, Params, Pauses, Published, Ratio, Report, Row
 use crate::method::clock::{Clock, Tsc};
 use crate::method::pauses::Gaps;
 use crate::method::placement::{self, PARAMETER as PLACEMENT, Placement};
-use crate::method::ratio::{Interval, SETUPS_MIN};
+use crate::method::ratio::{Interval, TOO_FEW};
 use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
 use crate::settings::Settings;
@@ -215,8 +215,8 @@ impl<'a> Bench<'a> {
         let series = self.history.of(self.groups);
         let same = series.iter().map(|series| &series.label).eq(variants.iter().map(|one| one.label()));
         let decided = |Comparison { a, b, .. }: &Comparison| {
-            let ratio = series[*a].over(&series[*b], self.setting("seed"));
-            ratio.is_some_and(|ratio| !self.is_too_few(&ratio) && ratio.decided(cores.half_width()))
+            let ratio = self.over(&series[*a], &series[*b]);
+            ratio.is_some_and(|ratio| !ratio.too_few && ratio.decided(cores.half_width()))
         };
         let is_asked = || is_asked(setups(series), self.setting("setups").max(1) as usize);
         (same && is_asked() && comparisons.iter().all(decided)).then(|| series.to_vec())
@@ -250,8 +250,8 @@ impl<'a> Bench<'a> {
     fn ratio(&mut self, series: &[Series], comparison: &Comparison, half_width: f64, seed: u64) {
         let Comparison { a, b, metric } = *comparison;
         let (a, b) = (&series[a], &series[b]);
-        let Some(ticks) = a.over(b, seed) else { return };
-        let too_few = self.is_too_few(&ticks);
+        let Some(ticks) = self.over(a, b) else { return };
+        let too_few = ticks.too_few;
         let undecided = too_few || !ticks.decided(half_width);
         let params = shared(&a.label.params, &b.label.params);
         let reported = |ticks: Interval, params: Params| {
@@ -277,12 +277,15 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Returns true if a ratio comes from fewer set-ups than the run shall have at least, or from fewer set-ups or rounds
-    /// than an interval needs. So it is in a run that ended early, whenever its variants changed from one set-up to the next,
-    /// and if a set-up has no round with counted windows of both.
-    pub fn is_too_few(&self, ticks: &Interval) -> bool {
-        let least = SETUPS_MIN.max(self.setting("setups") as usize);
-        ticks.setups < least || !ticks.has_enough_rounds()
+    /// Returns `a` divided by `b`, ticks by ticks, or `None` if no round has both.
+    ///
+    /// It is marked if it comes from fewer set-ups than the run shall have at least, or from fewer set-ups or rounds
+    /// than an interval needs. So it is in a run that ended early, whenever its variants changed from one set-up to the
+    /// next, and if a set-up has no round with counted windows of both.
+    pub fn over(&self, a: &Series, b: &Series) -> Option<Interval> {
+        let ticks = a.over(b, self.setting("seed"))?;
+        let too_few = ticks.too_few || ticks.setups < self.setting("setups") as usize;
+        Some(Interval { too_few, ..ticks })
     }
 
     /// Reports one metric of one variant. Reports nothing if no window of it counts, which
@@ -372,6 +375,14 @@ impl<'a> Bench<'a> {
     /// Reports a check of all set-ups so far. It replaces the result of an earlier set-up.
     pub fn judge(&mut self, name: &str, ok: bool, detail: String) {
         self.report.checks.push(Check { name: name.to_owned(), ok, detail });
+    }
+
+    /// The same of a ratio, which is not checked if it has too few set-ups or rounds.
+    pub fn judge_ratio(&mut self, name: &str, too_few: bool, ok: bool, detail: String) {
+        if too_few {
+            return self.note(format!("not checked ({TOO_FEW}): {name}: {detail}"));
+        }
+        self.judge(name, ok, detail);
     }
 
     /// Runs `body` outside the report and returns its checks: for a planted fault, which the checks must find.

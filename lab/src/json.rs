@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::method::machine::Machine;
+use crate::method::ratio::BesideOne;
 
 /// The schema's version, first field of every report.
 pub const SCHEMA: u32 = 1;
@@ -176,6 +177,13 @@ impl Check {
     /// Returns true if it says that a set-up failed.
     pub(crate) fn is_of_set_up(&self) -> bool {
         !self.ok && self.name.starts_with(SET_UP)
+    }
+}
+
+impl Ratio {
+    /// Returns the side of 1 on which its whole interval lies.
+    pub(crate) fn beside_one(&self) -> BesideOne {
+        BesideOne::of((self.low, self.high), self.too_few)
     }
 }
 

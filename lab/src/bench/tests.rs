@@ -3,6 +3,7 @@
 use super::*;
 use crate::json::{Params, tests::sample};
 use crate::method::pauses::Gaps;
+use crate::method::ratio::SETUPS_MIN;
 use crate::method::round::Label;
 use crate::method::window::Windows;
 
@@ -10,6 +11,21 @@ impl Bench<'_> {
     /// Puts a ratio into the report that was not measured.
     pub(crate) fn report_ratio(&mut self, ratio: Ratio) {
         self.report.ratios.push(ratio);
+    }
+}
+
+/// Returns a ratio with this interval.
+pub(crate) fn ratio(a: &str, b: &str, (low, high): (f64, f64), too_few: bool) -> Ratio {
+    Ratio {
+        a: a.to_owned(),
+        b: b.to_owned(),
+        params: Params::new(),
+        metric: "pps".to_owned(),
+        median: f64::midpoint(low, high),
+        low,
+        high,
+        undecided: too_few,
+        too_few,
     }
 }
 

@@ -19,6 +19,7 @@ use super::router::{self, FarSide, Fate, PacketSetup, Router, Setup};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::{Published, params};
 use crate::method::poll::{PollLoop, PollSampler, Shape};
+use crate::method::ratio::{BesideOne, TOO_FEW};
 use crate::method::round::{Label, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
@@ -316,12 +317,13 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
             let [a, b] = [max, Max::Pairs(0)].map(|max| Side { full, locked, max, list: None }.variant());
             let Some(ratio) = bench.reported_ratio(&a, &b) else { continue };
             let (median, low, high) = (ratio.median, ratio.low, ratio.high);
-            let verdict = match () {
-                () if low > 1.0 => "the pool helps",
-                () if high < 1.0 => {
+            let verdict = match ratio.beside_one() {
+                BesideOne::TooFew => TOO_FEW,
+                BesideOne::Above => "the pool helps",
+                BesideOne::Below => {
                     "the pool costs more than it saves: what is below is as short as the pool itself"
                 }
-                () => "no difference that shows: what is below is as short as the pool itself",
+                BesideOne::Around => "no difference that shows: what is below is as short as the pool itself",
             };
             bench.note(format!(
                 "{a} forwards {median} ({low} to {high}) times the packets of {b}; the source, with 50: {:.3}; {verdict}",
@@ -336,10 +338,11 @@ fn lists(bench: &mut Bench<'_>) {
     let over = |a: &str, b: &str| {
         let [a, b] = [a, b].map(|end| format!("netmem/fast-lock-{end}"));
         let ratio = bench.reported_ratio(&a, &b)?;
-        let which = match () {
-            () if ratio.low > 1.0 => "more packets than",
-            () if ratio.high < 1.0 => "fewer packets than",
-            () => "as many packets, as far as this run can tell, as",
+        let which = match ratio.beside_one() {
+            BesideOne::TooFew => "more, fewer or as many packets (too few set-ups or rounds to tell) than",
+            BesideOne::Above => "more packets than",
+            BesideOne::Below => "fewer packets than",
+            BesideOne::Around => "as many packets, as far as this run can tell, as",
         };
         Some(format!("{which} {b}: {} ({} to {}) times", ratio.median, ratio.low, ratio.high))
     };
@@ -381,6 +384,36 @@ fn changing(bench: &mut Bench<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::tests::{ratio, report_of};
+
+    /// Seen: a run that was stopped after a set-up said where the pool helps.
+    #[test]
+    fn that_the_pool_helps_or_a_list_forwards_more_is_noted_only_of_enough_set_ups() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let pairs = [
+            ("256", "0"),
+            ("256-list", "0"),
+            ("256-list", "256"),
+            ("50-list", "50"),
+            ("50-list-locked", "50-list"),
+            ("50-list-reset-at-put", "50-list"),
+        ];
+        for too_few in [false, true] {
+            let report = report_of(false, |bench| {
+                for (a, b) in pairs {
+                    let [a, b] = [a, b].map(|end| format!("netmem/fast-lock-{end}"));
+                    bench.report_ratio(ratio(&a, &b, (1.1, 1.2), too_few));
+                }
+                findings(bench, &memory);
+            });
+            let noted = |what: &str| report.notes.iter().filter(|note| note.contains(what)).count();
+            assert_eq!(
+                [noted("the pool helps"), noted("it forwards more packets than")],
+                [usize::from(!too_few); 2]
+            );
+            assert_eq!(noted(TOO_FEW) > 0, too_few, "{:?}", report.notes);
+        }
+    }
 
     #[test]
     fn the_eight_cells_of_the_source_stand_beside_its_figures() {

@@ -19,6 +19,7 @@ use super::router::{self, FarSide, Fate, PacketSetup, Router, Setup};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
 use crate::method::poll::{PollLoop, PollSampler, Shape};
+use crate::method::ratio::{BesideOne, TOO_FEW};
 use crate::method::round::{Label, Series, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
@@ -203,10 +204,11 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     for (a, b, source) in GAINS {
         let Some(ratio) = bench.reported_ratio(a, b) else { continue };
         let (median, low, high) = (ratio.median, ratio.low, ratio.high);
-        let verdict = match () {
-            () if low > 1.0 => "a gain",
-            () if high < 1.0 => "a loss",
-            () => "no difference that shows",
+        let verdict = match ratio.beside_one() {
+            BesideOne::TooFew => TOO_FEW,
+            BesideOne::Above => "a gain",
+            BesideOne::Below => "a loss",
+            BesideOne::Around => "no difference that shows",
         };
         let source = source.map_or_else(String::new, |gain| format!("; the source saw {gain}"));
         bench.note(format!(
@@ -226,4 +228,24 @@ fn label(variant: &str, work: &str, ring: usize, own: &[(&str, &str)]) -> Label 
     ]);
     params.extend(own.iter().map(|&(name, value)| (name.to_owned(), value.into())));
     Label { variant: variant.to_owned(), params }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::{ratio, report_of};
+
+    /// Seen: a run that was stopped after a set-up said which variants gain.
+    #[test]
+    fn a_gain_is_noted_only_of_enough_set_ups() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        for (too_few, verdict) in [(false, "a gain"), (true, "too few set-ups or rounds to tell")] {
+            let report = report_of(false, |bench| {
+                bench.report_ratio(ratio("netmem/bulk", "netmem/base", (1.1, 1.2), too_few));
+                findings(bench, &memory);
+            });
+            let noted = report.notes.iter().find(|note| note.starts_with("netmem/bulk forwards")).unwrap();
+            assert!(noted.ends_with(verdict), "{noted}");
+        }
+    }
 }

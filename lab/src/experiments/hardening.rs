@@ -15,6 +15,7 @@ use super::slab_objects::{Block, alloc};
 use super::{Experiment, check_all_freed};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::Ratio;
+use crate::method::ratio::{BesideOne, TOO_FEW};
 use crate::method::round::Variant;
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
@@ -203,10 +204,10 @@ fn notes(bench: &mut Bench<'_>) {
 /// Says whether a part costs time for objects whose slab is not new, by its ratio.
 fn at_rest(part: &str, ratio: &Ratio) -> String {
     let Ratio { median, low, high, .. } = ratio;
-    let found = if *low > 1.0 {
-        "it costs something where nothing is fresh"
-    } else {
-        "no cost is seen where nothing is fresh"
+    let found = match ratio.beside_one() {
+        BesideOne::TooFew => TOO_FEW,
+        BesideOne::Above => "it costs something where nothing is fresh",
+        BesideOne::Around | BesideOne::Below => "no cost is seen where nothing is fresh",
     };
     format!("{part}: an object takes {median} ({low} to {high}) times the time: {found}")
 }
@@ -242,5 +243,10 @@ mod tests {
         };
         assert!(at_rest("random", &ratio(1.1)).ends_with("it costs something where nothing is fresh"));
         assert!(at_rest("random", &ratio(0.9)).ends_with("no cost is seen where nothing is fresh"));
+        // Seen: after one set-up it costs something, or nothing.
+        for low in [0.9, 1.1] {
+            let few = Ratio { too_few: true, ..ratio(low) };
+            assert!(at_rest("random", &few).ends_with("too few set-ups or rounds to tell"));
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::pages::{Hand, SOURCE, check_pages, cycles, label, note_memory};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::Published;
 use crate::method::clock::Tsc;
-use crate::method::ratio::Interval;
+use crate::method::ratio::{Interval, TOO_FEW};
 use crate::method::round::Variant;
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
@@ -92,13 +92,17 @@ fn measure(
         bench.row(series, Metric::NsPerOp, None);
         bench.row(series, Metric::CyclesPerOp, published);
     }
-    Ok(series[0].over(&series[1], bench.setting("seed")))
+    Ok(bench.over(&series[0], &series[1]))
 }
 
 /// Returns the bulk from which on the array is certainly faster, and its maximum gain.
 fn finding(ratios: &[(usize, Option<Interval>)]) -> String {
     let kernel = BULKS[BULKS.len() - 1].1 / SINGLE;
     let decided = ratios.iter().filter_map(|&(bulk, ratio)| Some((bulk, ratio?)));
+    let too_few = decided.clone().filter(|(_, ratio)| ratio.too_few).count();
+    if too_few > 0 {
+        return format!("from which bulk on the array pays is not told: {too_few} bulks have {TOO_FEW}");
+    }
     let slower = decided.clone().filter(|(_, ratio)| ratio.high >= 1.0).map(|(bulk, _)| bulk).max();
     let best = decided.clone().min_by(|a, b| a.1.median.total_cmp(&b.1.median));
     let from = decided.clone().map(|(bulk, _)| bulk).find(|bulk| slower.is_none_or(|last| *bulk > last));
@@ -121,7 +125,7 @@ mod tests {
 
     fn ratio(bulk: usize, median: f64) -> (usize, Option<Interval>) {
         let (low, high) = (median - 0.02, median + 0.02);
-        (bulk, Some(Interval { median, low, high, count: 9, setups: 1 }))
+        (bulk, Some(Interval { median, low, high, count: 9, setups: 9, too_few: false }))
     }
 
     #[test]
@@ -131,6 +135,15 @@ mod tests {
             text.starts_with("the array pays from bulks of 4 on; at best, with 8, a page costs 0.50"),
             "{text}"
         );
+    }
+
+    /// Seen: a run that was stopped after a set-up said from which bulk on the array pays.
+    #[test]
+    fn bulks_of_too_few_set_ups_do_not_tell_where_the_array_pays() {
+        let mut few = ratio(2, 0.9);
+        few.1 = few.1.map(|ratio| Interval { too_few: true, ..ratio });
+        let text = finding(&[ratio(1, 1.1), few, ratio(3, 0.6)]);
+        assert!(text.ends_with("is not told: 1 bulks have too few set-ups or rounds to tell"), "{text}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::Experiment;
 use super::pages::{Hand, SOURCE, check_pages, cycles, label, note_memory, rival_loop};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::{Published, Ratio};
+use crate::method::ratio::{BesideOne, TOO_FEW};
 use crate::method::round::{Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
@@ -164,7 +165,11 @@ fn verdict(share: f64, name: &str) -> String {
 
 fn statistics(ratio: &Ratio) -> String {
     let Ratio { median, low, high, .. } = ratio;
-    let found = if *low > 1.0 { "they cost something here too" } else { "they cost nothing that shows here" };
+    let found = match ratio.beside_one() {
+        BesideOne::TooFew => TOO_FEW,
+        BesideOne::Above => "they cost something here too",
+        BesideOne::Around | BesideOne::Below => "they cost nothing that shows here",
+    };
     format!(
         "the source: statistics are 46 of 143 cycles, so the time with them is 1.47 of the time without; \
          here it is {median} ({low} to {high}): {found}"
@@ -203,5 +208,12 @@ mod tests {
         };
         assert!(statistics(&ratio(1.1)).ends_with("here too"));
         assert!(statistics(&ratio(0.9)).ends_with("nothing that shows here"));
+        // Seen: after one set-up they cost something, or nothing.
+        for low in [0.9, 1.1] {
+            assert!(
+                statistics(&Ratio { too_few: true, ..ratio(low) })
+                    .ends_with("too few set-ups or rounds to tell")
+            );
+        }
     }
 }

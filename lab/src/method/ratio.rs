@@ -25,7 +25,37 @@ pub struct Interval {
     pub count: usize,
     /// Number of set-ups that they come from.
     pub setups: usize,
+    /// True if these are fewer set-ups or rounds than an interval needs. It is then too narrow, and nothing is
+    /// concluded from it.
+    pub too_few: bool,
 }
+
+/// The side of 1 on which a ratio lies, by its whole interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BesideOne {
+    /// There are too few set-ups or rounds to tell.
+    TooFew,
+    /// Below.
+    Below,
+    /// The interval contains 1.
+    Around,
+    /// Above.
+    Above,
+}
+
+impl BesideOne {
+    pub(crate) fn of((low, high): (f64, f64), too_few: bool) -> Self {
+        match () {
+            () if too_few => Self::TooFew,
+            () if low > 1.0 => Self::Above,
+            () if high < 1.0 => Self::Below,
+            () => Self::Around,
+        }
+    }
+}
+
+/// What a note says instead of a conclusion if there are too few set-ups or rounds.
+pub(crate) const TOO_FEW: &str = "too few set-ups or rounds to tell";
 
 /// The position of an interval beside a bound. The whole interval decides, never the median.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,13 +109,10 @@ impl Interval {
         }
         medians.sort_unstable_by(f64::total_cmp);
         let all = setups.concat();
-        Some(Self {
-            median: median(&all)?,
-            low: of_sorted(&medians, 0.025)?,
-            high: of_sorted(&medians, 0.975)?,
-            count: all.len(),
-            setups: setups.len(),
-        })
+        let (low, high) = (of_sorted(&medians, 0.025)?, of_sorted(&medians, 0.975)?);
+        let (median, count, setups) = (median(&all)?, all.len(), setups.len());
+        let too_few = setups < SETUPS_MIN || count < ROUNDS_MIN;
+        Some(Self { median, low, high, count, setups, too_few })
     }
 
     /// Returns true if the half-width is at most `share` of the median and there are enough rounds.
@@ -94,12 +121,15 @@ impl Interval {
     }
 
     /// Returns true if there are enough rounds for an interval.
-    pub fn has_enough_rounds(&self) -> bool {
+    fn has_enough_rounds(&self) -> bool {
         self.count >= ROUNDS_MIN
     }
 
-    /// Compares a cost with its bound.
+    /// Compares a cost with its bound. With too few set-ups it is undecided.
     pub fn at_most(&self, bound: f64) -> Judgement {
+        if self.too_few {
+            return Judgement::Undecided;
+        }
         Judgement::of((self.low, self.high), |end| end <= bound)
     }
 
@@ -200,7 +230,8 @@ mod tests {
     #[test]
     fn a_bound_is_reached_or_missed_by_the_whole_interval() {
         let judged = |low, high| {
-            Interval { median: f64::midpoint(low, high), low, high, count: 9, setups: 1 }.at_most(2.0)
+            Interval { median: f64::midpoint(low, high), low, high, count: 9, setups: 9, too_few: false }
+                .at_most(2.0)
         };
         assert_eq!(judged(1.0, 2.0), Judgement::Reached);
         assert_eq!(judged(2.01, 2.2), Judgement::Missed);
@@ -209,10 +240,24 @@ mod tests {
 
     #[test]
     fn a_wide_interval_or_too_few_rounds_are_undecided() {
-        let interval = Interval { median: 1.0, low: 0.96, high: 1.04, count: 21, setups: 1 };
+        let interval = Interval { median: 1.0, low: 0.96, high: 1.04, count: 21, setups: 1, too_few: true };
         assert!(interval.decided(0.05));
         assert!(!interval.decided(0.03));
         assert!(!Interval { count: 4, ..interval }.decided(0.05));
+    }
+
+    #[test]
+    fn an_interval_of_too_few_set_ups_or_rounds_lies_on_no_side() {
+        let of = |setups: usize, each: usize, ratio: f64| {
+            let values = vec![ratio; each];
+            let interval = Interval::of_median(&vec![&values[..]; setups], 1).unwrap();
+            (BesideOne::of((interval.low, interval.high), interval.too_few), interval.at_most(1.0))
+        };
+        assert_eq!(of(9, 1, 0.9), (BesideOne::Below, Judgement::Reached));
+        assert_eq!(of(9, 1, 1.0), (BesideOne::Around, Judgement::Reached));
+        assert_eq!(of(9, 1, 1.1), (BesideOne::Above, Judgement::Missed));
+        assert_eq!(of(8, 9, 1.1), (BesideOne::TooFew, Judgement::Undecided));
+        assert_eq!(of(4, 1, 0.9), (BesideOne::TooFew, Judgement::Undecided));
     }
 
     #[test]
@@ -223,7 +268,8 @@ mod tests {
 
     #[test]
     fn inversion_swaps_the_ends() {
-        let inverted = Interval { median: 2.0, low: 1.0, high: 4.0, count: 9, setups: 1 }.inverted();
+        let inverted = Interval { median: 2.0, low: 1.0, high: 4.0, count: 9, setups: 9, too_few: false };
+        let inverted = inverted.inverted();
         assert_eq!((inverted.median, inverted.low, inverted.high), (0.5, 0.25, 1.0));
     }
 }

@@ -149,13 +149,14 @@ pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -
     Ok(())
 }
 
-/// Checks that the last ratio is within its bound or, with few rounds, not certainly beyond it.
+/// Checks that the last ratio is within its bound, or not certainly beyond it.
 fn bound(bench: &mut Bench<'_>, cores: Cores) {
     let Some(ratio) = bench.reported_ratio(HANDED, "limit") else { return };
-    let (ok, detail) =
-        (ratio.low <= AT_MOST, format!("{} ({} to {}) bare rings", ratio.median, ratio.low, ratio.high));
+    let (ok, too_few) = (ratio.low <= AT_MOST, ratio.too_few);
+    let detail = format!("{} ({} to {}) bare rings", ratio.median, ratio.low, ratio.high);
     let place = if cores == Cores::Same { "on one core" } else { "across cores" };
-    bench.judge(&format!("hand-off costs at most {AT_MOST} bare rings, {place}"), ok, detail);
+    let what = format!("hand-off costs at most {AT_MOST} bare rings, {place}");
+    bench.judge_ratio(&what, too_few, ok, detail);
 }
 
 fn bursts_on(cores: Cores) -> usize {

@@ -6,6 +6,7 @@ use super::groups::{ONE_HASHED, SHARED};
 use super::plan::Plan;
 use crate::bench::Bench;
 use crate::json::{Published, Ratio};
+use crate::method::ratio::BesideOne;
 use crate::method::round::Label;
 
 /// Returns the figure that the source, and its nearest descendant, printed for the same quantity.
@@ -29,12 +30,11 @@ pub(super) fn published(label: &Label) -> Option<Published> {
 
 /// Returns the direction in which a ratio decides.
 fn says(ratio: &Ratio) -> &'static str {
-    if ratio.low > 1.0 {
-        "gains"
-    } else if ratio.high < 1.0 {
-        "loses"
-    } else {
-        "is neither better nor worse, as far as this run can tell,"
+    match ratio.beside_one() {
+        BesideOne::TooFew => "has too few set-ups or rounds to tell",
+        BesideOne::Above => "gains",
+        BesideOne::Below => "loses",
+        BesideOne::Around => "is neither better nor worse, as far as this run can tell,",
     }
 }
 

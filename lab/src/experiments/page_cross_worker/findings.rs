@@ -4,7 +4,7 @@ use super::alone::{ALONE, Alone, BESIDE, NONE_OUT};
 use super::{DELAYED, PAGE, PAIR_UNDER_WAY, RING, TOUCHED, of};
 use crate::bench::Bench;
 use crate::method::clock::Clock;
-use crate::method::ratio::{Interval, Judgement};
+use crate::method::ratio::Interval;
 use crate::method::round::Series;
 
 /// Positions of the questions, as in [`super::ASKED`].
@@ -27,13 +27,10 @@ pub(super) fn notes(bench: &mut Bench<'_>, crossed: &[Series], on_one: &Alone, s
          on both sides (spin: polls again at once; back-off: first about a microsecond of pause instructions) and \
          up to {PAIR_UNDER_WAY} items in between"
     ));
-    let seed = bench.setting("seed");
     for (asked, policy) in [(SPIN, "spin"), (BACK_OFF, "back-off")] {
         let page = of(crossed, PAGE, asked);
-        if let Some(ratio) = page.over(of(crossed, RING, asked), seed) {
-            let too_few = bench.is_too_few(&ratio);
-            let judgement = if too_few { Judgement::Undecided } else { ratio.at_most(TARGET) };
-            bench.note(target(policy, ratio, judgement));
+        if let Some(ratio) = bench.over(page, of(crossed, RING, asked)) {
+            bench.note(target(policy, ratio));
         }
     }
     let ticks = bench.clock.ticks_per_ns();
@@ -85,8 +82,8 @@ impl std::fmt::Display for Spread {
     }
 }
 
-fn target(policy: &str, ratio: Interval, judgement: Judgement) -> String {
-    let (Interval { median, low, high, .. }, reached) = (ratio, judgement.word());
+fn target(policy: &str, ratio: Interval) -> String {
+    let (Interval { median, low, high, .. }, reached) = (ratio, ratio.at_most(TARGET).word());
     format!(
         "{policy} on both sides: a page costs {median:.2} ({low:.2} to {high:.2}) times the bare ring (the source: \
          210 / 31 = 6.8); the target of {TARGET} is {reached}"
@@ -158,8 +155,8 @@ mod tests {
     #[test]
     fn the_target_is_two_bare_rings_for_the_whole_interval() {
         let finding = |low, high| {
-            let ratio = Interval { median: f64::midpoint(low, high), low, high, count: 9, setups: 1 };
-            target("spin", ratio, ratio.at_most(TARGET))
+            let median = f64::midpoint(low, high);
+            target("spin", Interval { median, low, high, count: 9, setups: 9, too_few: false })
         };
         assert!(finding(1.0, 2.0).ends_with("is reached"));
         assert!(finding(2.01, 2.2).ends_with("is missed"));

@@ -1,7 +1,7 @@
 //! The target of a row.
 
 use crate::bench::Bench;
-use crate::method::ratio::{Interval, Judgement};
+use crate::method::ratio::Interval;
 use crate::method::round::Series;
 
 /// The maximum share of a rival's time, and the measured one.
@@ -10,8 +10,6 @@ pub(in crate::experiments) struct Target {
     what: String,
     at_most: f64,
     reached: Interval,
-    /// True if nothing is concluded yet: [`Bench::is_too_few`].
-    too_few: bool,
 }
 
 impl Target {
@@ -25,10 +23,8 @@ impl Target {
     ) -> Option<Target> {
         let time = |one: &&&Series| one.at(0.5).unwrap_or(f64::INFINITY);
         let fastest = rivals.iter().min_by(|a, b| time(a).total_cmp(&time(b)))?;
-        let reached = ours.over(fastest, bench.setting("seed"))?;
-        let (what, too_few) =
-            (format!("{what} of {}'s time", fastest.label.variant), bench.is_too_few(&reached));
-        Some(Target { what, at_most, reached, too_few })
+        let reached = bench.over(ours, fastest)?;
+        Some(Target { what: format!("{what} of {}'s time", fastest.label.variant), at_most, reached })
     }
 
     /// Compares `ours` with the fastest tenth of the rival's windows. The tenth and the ninetieth percentile of our
@@ -43,17 +39,14 @@ impl Target {
         let fastest = rival.at(0.1)?;
         let at = |quantile| ours.at(quantile).map(|ticks| ticks / fastest);
         // Its rounds and set-ups are those in which both have windows that count.
-        let in_rounds = ours.over(rival, bench.setting("seed"))?;
+        let in_rounds = bench.over(ours, rival)?;
         let reached = Interval { median: at(0.5)?, low: at(0.1)?, high: at(0.9)?, ..in_rounds };
-        let (what, too_few) =
-            (format!("{what} of {}'s p10", rival.label.variant), bench.is_too_few(&reached));
-        Some(Target { what, at_most, reached, too_few })
+        Some(Target { what: format!("{what} of {}'s p10", rival.label.variant), at_most, reached })
     }
 
     fn text(&self) -> String {
-        let Self { what, at_most, reached, too_few } = self;
-        let judgement = if *too_few { Judgement::Undecided } else { reached.at_most(*at_most) };
-        let (Interval { median, low, high, .. }, verdict) = (reached, judgement.word());
+        let Self { what, at_most, reached } = self;
+        let (Interval { median, low, high, .. }, verdict) = (reached, reached.at_most(*at_most).word());
         format!("to reach, {what}: at most {at_most}; here {median:.2} ({low:.2} to {high:.2}): {verdict}")
     }
 }

@@ -100,8 +100,7 @@ pub(super) fn group(
     }
     let shared = frees.iter().map(|frees| frees.shared).sum();
     frees.into_iter().for_each(|frees| account.add(frees.settle()));
-    let seed = bench.setting("seed");
-    let over = |c: Comparison| series[c.a].over(&series[c.b], seed);
+    let over = |c: Comparison| bench.over(&series[c.a], &series[c.b]);
     Ok(Some(Paid { bulk, together: over(COMPARISONS[0]), apart: over(COMPARISONS[1]), shared }))
 }
 

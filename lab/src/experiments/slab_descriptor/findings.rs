@@ -10,12 +10,15 @@ use super::usage::Use;
 use crate::bench::Bench;
 use crate::json::{Published, params};
 use crate::method::machine::Machine;
-use crate::method::ratio::Interval;
+use crate::method::ratio::{Interval, TOO_FEW};
 use crate::method::round::Label;
 use crate::metric::Metric;
 
 /// A difference within this share counts as none.
 const NOTHING: f64 = 0.03;
+
+/// What "it" does if there are too few set-ups or rounds to tell.
+const CANNOT_TELL: &str = "cannot be told from so few set-ups or rounds";
 
 /// If rates fall by 30 percent, the time is longer by this many percent.
 const LOCK_SLOWER: f64 = 42.9;
@@ -97,6 +100,7 @@ fn warm(bench: &mut Bench<'_>, found: &Found) {
     let Some(furthest) = furthest else { return };
     let apart = |a: &Answer| a.over.low > 1.0 + NOTHING || a.over.high < 1.0 - NOTHING;
     let verdict = match () {
+        () if found.grid.iter().filter(of).any(|a| a.over.too_few) => CANNOT_TELL,
         () if far(furthest) <= NOTHING => "holds here",
         () if found.grid.iter().filter(of).any(apart) => "does not hold so exactly here",
         () => "cannot be told from noise here",
@@ -115,6 +119,7 @@ fn lock(bench: &mut Bench<'_>, found: &Found) {
     let all = (cold(Question::LockInterruptsCold), cold(Question::LockInterrupts), cold(Question::Lock), hot);
     let (Some(far), Some(near), Some(lock), Some(hot)) = all else { return };
     let verdict = match far.low {
+        _ if far.too_few => CANNOT_TELL,
         low if low > 1.2 => "holds here", // half of the effect: the root of 1.43
         low if low > 1.0 => "holds in its direction, not in its size",
         _ => "does not show here",
@@ -161,8 +166,12 @@ fn descriptor(bench: &mut Bench<'_>, found: &Found) {
         let over = found.cold(**bytes, Question::Patched);
         over.is_some_and(|over| over.low > 1.0 + NOTHING || over.high < 1.0 - NOTHING)
     };
-    let clear: Vec<String> = small.iter().chain(&large).filter(clear).map(usize::to_string).collect();
-    let verdict = if clear.is_empty() {
+    let sizes = || small.iter().chain(&large);
+    let too_few = |bytes: &usize| found.cold(*bytes, Question::Patched).is_some_and(|over| over.too_few);
+    let clear: Vec<String> = sizes().filter(clear).map(usize::to_string).collect();
+    let verdict = if sizes().any(too_few) {
+        TOO_FEW.to_owned()
+    } else if clear.is_empty() {
         "neither shows here: both are addressed by one multiplication or a shift, and a few lines less are not felt".to_owned()
     } else {
         format!(
@@ -268,6 +277,7 @@ fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
 /// Returns whether an advantage becomes smaller, by whole intervals.
 fn fading(alone: Interval, beside: [Interval; 2]) -> &'static str {
     match () {
+        () if alone.too_few || beside.iter().any(|over| over.too_few) => TOO_FEW,
         () if beside.iter().all(|over| over.high < alone.low) => "it fades here too",
         () if beside.iter().any(|over| over.low > alone.high) => "it does not fade in both here",
         () => "the intervals overlap, so that this run cannot tell",
@@ -281,4 +291,54 @@ fn off(ratio: f64) -> f64 {
 
 fn shown(over: Interval) -> String {
     format!("{:.2} ({:.2} to {:.2})", over.median, over.low, over.high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::report_of;
+    use crate::experiments::slab_descriptor::group::Group;
+
+    /// Seen: a run that was stopped after a set-up said which findings hold.
+    #[test]
+    fn no_finding_is_said_to_hold_or_not_by_intervals_of_too_few_set_ups() {
+        let noted = |too_few| {
+            let over = Interval { median: 1.3, low: 1.25, high: 1.35, count: 9, setups: 9, too_few };
+            let answer = |usage, neighbour, question| {
+                let group = Group { bytes: 256, usage, neighbour };
+                Answer { group, question, over }
+            };
+            let nobody = |usage, question| answer(usage, Neighbour::Nobody, question);
+            let cold = Question::LockInterruptsCold;
+            let mut grid = vec![nobody(Use::Warm, Question::Lock), nobody(Use::Hot, Question::Lock)];
+            grid.extend(
+                [cold, Question::LockInterrupts, Question::Lock]
+                    .map(|question| nobody(Use::ColdWrite, question)),
+            );
+            grid.extend(
+                [Neighbour::Noise, Neighbour::SameLoop].map(|beside| answer(Use::ColdWrite, beside, cold)),
+            );
+            let group = Group { bytes: 32, usage: Use::ColdWrite, neighbour: Neighbour::Nobody };
+            let sizes = vec![Answer { group, question: Question::Patched, over }];
+            let found = Found { grid, sizes, axes: Vec::new() };
+            let report = report_of(false, |bench| {
+                warm(bench, &found);
+                lock(bench, &found);
+                descriptor(bench, &found);
+                fades(bench, &found);
+            });
+            report.notes.into_iter().filter(|note| note.starts_with("the source: ")).collect::<Vec<_>>()
+        };
+        let says = |notes: &[String], words: &[&str; 4]| {
+            assert_eq!(notes.len(), 4);
+            for (note, word) in notes.iter().zip(words) {
+                assert!(note.contains(word), "{note}");
+            }
+        };
+        says(
+            &noted(false),
+            &["it does not hold so exactly", "it holds here", "shows at 32 bytes", "overlap"],
+        );
+        says(&noted(true), &[CANNOT_TELL, CANNOT_TELL, TOO_FEW, TOO_FEW]);
+    }
 }

@@ -111,9 +111,8 @@ fn answers(
     series: &[Series],
     asked: &[(Question, Comparison)],
 ) -> Vec<Answer> {
-    let seed = bench.setting("seed");
     let answer = |&(question, Comparison { a, b, .. }): &(Question, Comparison)| {
-        Some(Answer { group, question, over: series[a].over(&series[b], seed)? })
+        Some(Answer { group, question, over: bench.over(&series[a], &series[b])? })
     };
     asked.iter().filter_map(answer).collect()
 }
