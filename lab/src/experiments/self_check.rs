@@ -129,15 +129,20 @@ impl Variant for Interrupted<'_> {
     }
 }
 
-/// Checks that the interval of `name` over the base contains the known effect, within the tolerance. An interval of too
-/// few set-ups is too narrow to be judged.
+/// Checks that the interval of `name` over the base contains the known effect, within the tolerance, and does not contain 1
+/// if there is a difference. An interval of too few set-ups is too narrow to be judged, and an undecided one is too wide:
+/// nearly every effect would be in it.
 fn check_known(bench: &mut Bench<'_>, name: &str, what: &str, known: f64) {
     let Some(ratio) = bench.reported_ratio(name, "limit") else { return };
     if ratio.too_few {
         return bench.note(format!("not checked, since {name} has too few set-ups or rounds: {what}"));
     }
+    if ratio.undecided {
+        return bench.note(format!("not checked, since the interval of {name} is too wide: {what}"));
+    }
     let (low, high) = (known * (1.0 - TOLERANCE), known * (1.0 + TOLERANCE));
-    let ok = ratio.low <= high && low <= ratio.high;
+    let is_found = known <= 1.0 || ratio.low > 1.0;
+    let ok = ratio.low <= high && low <= ratio.high && is_found;
     let detail = format!("{} ({} to {}), known: {known}", ratio.median, ratio.low, ratio.high);
     bench.judge(what, ok, detail);
 }
@@ -187,7 +192,7 @@ fn label(variant: &str, links: u32) -> Label {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::tests::report_of;
+    use crate::bench::tests::{ratio, report_of};
     use crate::json::Ratio;
     use crate::method::clock::Clock;
 
@@ -230,20 +235,29 @@ mod tests {
             (0.9, 0.99, true, true),
         ] {
             let report = report_of(false, |bench| {
-                bench.report_ratio(Ratio {
-                    a: "limit/twin".into(),
-                    b: "limit".into(),
-                    params: Default::default(),
-                    metric: "cycles_per_op".into(),
-                    median: low,
-                    low,
-                    high,
-                    undecided: false,
-                    too_few,
-                });
+                bench.report_ratio(ratio("limit/twin", "limit", (low, high), too_few));
                 check_known(bench, "limit/twin", "ties", 1.0);
             });
             assert_eq!((report.ok(), report.checks.is_empty()), (ok, too_few), "{low} to {high}");
+        }
+    }
+
+    /// Seen: an interval from 0.9 to 1.4 passed as a tie and as a difference of 10 %.
+    #[test]
+    fn a_wide_interval_is_not_checked_and_one_that_contains_1_does_not_find_a_difference() {
+        for (known, (low, high), undecided, ok) in [
+            (1.0, (0.9, 1.4), true, None),
+            (1.1, (0.9, 1.4), true, None),
+            (1.1, (0.995, 1.1), false, Some(false)),
+            (1.1, (1.01, 1.1), false, Some(true)),
+        ] {
+            let report = report_of(false, |bench| {
+                bench.report_ratio(Ratio { undecided, ..ratio("limit/longer", "limit", (low, high), false) });
+                check_known(bench, "limit/longer", "is found", known);
+            });
+            let noted = report.notes.iter().any(|note| note.starts_with("not checked"));
+            let seen = (report.checks.first().map(|check| check.ok), noted);
+            assert_eq!(seen, (ok, ok.is_none()), "{known} in {low} to {high}");
         }
     }
 
