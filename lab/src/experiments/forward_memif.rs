@@ -133,14 +133,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         let mut paths = Vec::new();
         for &device in side.devices(testpmd.is_some()) {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));
-            match path(bench, &folder, (device, side), testpmd, core) {
-                Ok(path) => paths.push(RefCell::new(path)),
-                // A rival that cannot start, or crashes, does not keep netmem from being measured.
-                Err(error) if device != Device::Netmem => {
-                    bench.note(format!("rival {}: {}: {}", device.name(), error.step, error.cause));
-                }
-                Err(error) => return Err(error),
-            }
+            let path = path(bench, &folder, (device, side), testpmd, core);
+            let path = middle::unless_rival(bench, (device.name(), device == Device::Netmem), path)?;
+            paths.extend(path.map(RefCell::new));
         }
         let against_netmem = |b| Comparison { a: 0, b, metric: Metric::NsPerPacket };
         let comparisons: Vec<_> = (1..paths.len()).map(against_netmem).collect();

@@ -42,7 +42,8 @@ impl AnswerRing {
     /// Makes a ring of `socket`, which outlives it.
     ///
     /// # Errors
-    /// The error of io_uring_setup(2): there is no io_uring, or it is forbidden.
+    /// The error of io_uring_setup(2): there is no io_uring, it is forbidden, or the kernel is older than Linux 6.1 and does not
+    /// know its flags.
     pub fn new(socket: &UdpSocket) -> io::Result<AnswerRing> {
         // SAFETY: all zeros are a value of each of these structures of C.
         let (header, part, peer) = unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };

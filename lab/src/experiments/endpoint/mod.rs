@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::Experiment;
+use super::peers::middle::unless_rival;
 use super::peers::{Borrowed, Middle};
 use super::scratch::Folder;
 use super::veths::Veths;
@@ -56,11 +57,12 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let folder = Folder::new().map_err(SetUpError::at("a folder"))?;
     for work in [Work::Echo, Work::Dns] {
         let mut laid = Vec::new();
-        for server in servers::ALL {
-            let (exchange, veths) =
-                exchange(bench, core, work, |veths| Ok(Serving::Here(server(veths, work)?)))?;
-            laid.push((RefCell::new(exchange), veths));
+        for &(server, rival) in servers::ALL {
+            let made = exchange(bench, core, work, |veths| Ok(Serving::Here(server(veths, work)?)));
+            let made = unless_rival(bench, (rival.unwrap_or_default(), rival.is_none()), made)?;
+            laid.extend(made.map(|(exchange, veths)| (RefCell::new(exchange), veths)));
         }
+        let named = laid.len();
         let others = if work == Work::Echo { programs(std::env::var_os(PROGRAMS)) } else { Vec::new() };
         for (at, (name, program)) in others.into_iter().enumerate() {
             let serving = |veths: &Veths| {
@@ -73,7 +75,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
             let (exchange, veths) = exchange(bench, core, work, serving)?;
             laid.push((RefCell::new(exchange), veths));
         }
-        measure(bench, &laid);
+        measure(bench, &laid, named);
         for (exchange, veths) in laid {
             exchange.into_inner().settle(bench);
             drop(veths);
@@ -101,14 +103,19 @@ fn programs(named: Option<OsString>) -> Vec<(String, PathBuf)> {
     programs.iter().map(|program| (name(program), program.clone())).collect()
 }
 
-/// Measures netmem's server and the others, compared with the server of sockets, and each named program compared
-/// with the first of them.
-fn measure(bench: &mut Bench<'_>, laid: &[(RefCell<Exchange>, Veths)]) {
+/// Returns the compared pairs of `count` servers, of which those from `named` on are named programs.
+fn pairs(count: usize, named: usize) -> Vec<(usize, usize)> {
+    let sockets = 1;
+    let others = (0..count).filter(|one| *one != sockets).map(|one| (one, sockets));
+    others.chain((named + 1..count).map(|one| (one, named))).collect()
+}
+
+/// Measures netmem's server and the others, compared with the server of sockets, and each named program, which are those
+/// from `named` on, compared with the first of them.
+fn measure(bench: &mut Bench<'_>, laid: &[(RefCell<Exchange>, Veths)], named: usize) {
     let metric = Metric::NsPerOp;
-    let (sockets, named) = (1, servers::ALL.len());
-    let others = (0..laid.len()).filter(|one| *one != sockets).map(|one| (one, sockets));
-    let later = (named + 1..laid.len()).map(|one| (one, named));
-    let comparisons: Vec<_> = others.chain(later).map(|(a, b)| Comparison { a, b, metric }).collect();
+    let pairs = pairs(laid.len(), named).into_iter();
+    let comparisons: Vec<_> = pairs.map(|(a, b)| Comparison { a, b, metric }).collect();
     let mut variants: Vec<Box<dyn crate::method::round::Variant + '_>> = Vec::new();
     laid.iter().for_each(|(one, _)| variants.push(Box::new(Borrowed::new(one))));
     let series = bench.measure(&mut variants, &comparisons, Cores::Cross);
@@ -165,6 +172,17 @@ mod tests {
 
     fn names(named: &str) -> Vec<String> {
         programs(Some(named.into())).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn named_programs_are_compared_with_the_first_of_them_with_and_without_io_uring() {
+        let expected = |first: usize| {
+            [vec![(0, 1)], (2..first + 2).map(|one| (one, 1)).collect(), vec![(first + 1, first)]]
+        };
+        for named in [3, 4] {
+            assert_eq!(pairs(named + 2, named), expected(named).concat());
+        }
+        assert_eq!(pairs(3, 3), [(0, 1), (2, 1)]);
     }
 
     #[test]

@@ -116,10 +116,12 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let folder = Folder::new().map_err(SetUpError::at("a folder"))?;
     let mut paths: Vec<(RefCell<Flow>, Veths)> = Vec::new();
     for device in DEVICES {
-        if device.testpmd_burst().is_none() || testpmd.is_some() {
+        let is_needed = device.testpmd_burst().is_none();
+        if is_needed || testpmd.is_some() {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));
-            let (path, veths) = path(bench, &folder, device, testpmd, core)?;
-            paths.push((RefCell::new(path), veths));
+            let path = path(bench, &folder, device, testpmd, core);
+            let path = middle::unless_rival(bench, (device.name(), is_needed), path)?;
+            paths.extend(path.map(|(path, veths)| (RefCell::new(path), veths)));
         }
     }
     measure(bench, &paths);

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::bench::{Bench, SetUpError};
 use crate::system::cpu_time::CpuClock;
 use crate::system::process;
 
@@ -154,6 +155,26 @@ pub(in crate::experiments) fn netmem() -> Result<Command, String> {
     Ok(Command::new(program))
 }
 
+/// Returns what was `made` for a device. A rival that cannot start, or crashes, is a note: it does not keep the others from
+/// being measured.
+///
+/// # Errors
+/// That of a device that `is_needed`.
+pub(in crate::experiments) fn unless_rival<T>(
+    bench: &mut Bench<'_>,
+    (name, is_needed): (&str, bool),
+    made: Result<T, SetUpError>,
+) -> Result<Option<T>, SetUpError> {
+    match made {
+        Ok(made) => Ok(Some(made)),
+        Err(error) if is_needed => Err(error),
+        Err(SetUpError { step, cause }) => {
+            bench.note(format!("rival {name}: {step}: {cause}"));
+            Ok(None)
+        }
+    }
+}
+
 /// The packets that testpmd takes at a time: its default, and as many as netmem takes. Both are measured, and the
 /// faster counts.
 pub(in crate::experiments) const BURSTS: [usize; 2] = [32, 64];
@@ -208,6 +229,7 @@ pub(in crate::experiments) fn find(program: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::tests::report_of;
     use crate::experiments::scratch::Folder;
     use netmem::system::cpu;
 
@@ -248,6 +270,19 @@ mod tests {
         for refused in [middle.hold(), middle.release()] {
             assert!(refused.unwrap_err().to_string().contains("no such port"), "nobody is told to stop");
         }
+    }
+
+    /// Seen: a testpmd that crashed ended forward-xdp, and a kernel without the flags of io_uring failed endpoint.
+    #[test]
+    fn a_rival_that_cannot_start_is_a_note_and_a_device_that_is_needed_an_error() {
+        let failed = || Err::<(), _>(SetUpError { step: "greeting", cause: "it panicked".to_owned() });
+        let report = report_of(false, |bench| {
+            assert_eq!(unless_rival(bench, ("dpdk", false), failed()), Ok(None));
+            assert_eq!(unless_rival(bench, ("netmem", true), failed()), failed().map(Some));
+            assert_eq!(unless_rival(bench, ("dpdk", false), Ok(1)), Ok(Some(1)));
+        });
+        let noted: Vec<_> = report.notes.iter().filter(|note| note.starts_with("rival")).collect();
+        assert_eq!(noted, ["rival dpdk: greeting: it panicked"]);
     }
 
     #[test]

@@ -26,11 +26,12 @@ type Serve = Box<dyn FnMut(&AtomicBool) -> Result<(), String> + Send>;
 /// Opens a server on the machine between the hosts.
 type Open = fn(&Veths, Work) -> Result<Server, String>;
 
-/// All servers. The others are compared with the second.
-pub(super) const ALL: &[Open] = &[
-    port::sleeping,
-    sockets::open,
-    port::polling,
+/// All servers, with the names of those without which the others are measured too. The others are compared with the
+/// second.
+pub(super) const ALL: &[(Open, Option<&str>)] = &[
+    (port::sleeping, None),
+    (sockets::open, None),
+    (port::polling, None),
     #[cfg(feature = "rivals")]
-    uring::open,
+    (uring::open, Some("io_uring")),
 ];

@@ -11,6 +11,9 @@ use crate::system::uring::AnswerRing;
 pub(super) fn open(veths: &Veths, work: Work) -> Result<Server, String> {
     let bound = veths.on_middle(|| UdpSocket::bind(("0.0.0.0", work.port())))?;
     let socket = bound.map_err(|error| error.to_string())?;
+    // What the kernel lacks or forbids is found before a client waits for answers.
+    let lacks = "; it needs Linux 6.1, and kernel.io_uring_disabled=0";
+    drop(AnswerRing::new(&socket).map_err(|error| format!("io_uring: {error}{lacks}"))?);
     Ok(Server { name: "io_uring", serve: Box::new(move |ends| serve(&socket, work, ends)) })
 }
 
