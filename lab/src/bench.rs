@@ -421,8 +421,18 @@ impl<'a> Bench<'a> {
 
     /// Returns the last reported ratio of these two variants over all rounds.
     pub fn reported_ratio(&self, a: &str, b: &str) -> Option<&Ratio> {
+        self.last_ratio(|ratio| ratio.a == a && ratio.b == b)
+    }
+
+    /// The same of variants with this parameter: variants of other groups may have the same names.
+    pub fn reported_ratio_with(&self, (name, value): (&str, &str), a: &str, b: &str) -> Option<&Ratio> {
+        let has = |params: &Params| params.get(name).is_some_and(|of| of == value);
+        self.last_ratio(|ratio| ratio.a == a && ratio.b == b && has(&ratio.params))
+    }
+
+    fn last_ratio(&self, is: impl Fn(&Ratio) -> bool) -> Option<&Ratio> {
         let is_of_all = |ratio: &&Ratio| !ratio.params.contains_key(PLACEMENT);
-        self.report.ratios.iter().rev().filter(is_of_all).find(|ratio| ratio.a == a && ratio.b == b)
+        self.report.ratios.iter().rev().filter(is_of_all).find(|ratio| is(ratio))
     }
 
     /// Ends the set-up. Reports what was cut short, what is undecided, the time lost to pauses and the source of

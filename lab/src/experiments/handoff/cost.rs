@@ -149,9 +149,10 @@ pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -
     Ok(())
 }
 
-/// Checks that the last ratio is within its bound, or not certainly beyond it.
+/// Checks that the ratio on these cores is within its bound, or not certainly beyond it.
 fn bound(bench: &mut Bench<'_>, cores: Cores) {
-    let Some(ratio) = bench.reported_ratio(HANDED, "limit") else { return };
+    let of = ("cores", name(cores));
+    let Some(ratio) = bench.reported_ratio_with(of, HANDED, "limit") else { return };
     let (ok, too_few) = (ratio.low <= AT_MOST, ratio.too_few);
     let detail = format!("{} ({} to {}) bare rings", ratio.median, ratio.low, ratio.high);
     let place = if cores == Cores::Same { "on one core" } else { "across cores" };
@@ -208,16 +209,39 @@ fn send_bursts(
     }
 }
 
+fn name(cores: Cores) -> &'static str {
+    if cores == Cores::Same { "same" } else { "cross" }
+}
+
 fn label(variant: &str, cores: Cores) -> Label {
     let frames = bursts_on(cores) * BURST;
-    let cores = if cores == Cores::Same { "same" } else { "cross" };
     let params = params([
         ("work", "ring".into()),
         ("burst", BURST.into()),
-        ("cores", cores.into()),
+        ("cores", name(cores).into()),
         ("bytes", size_of::<Frame>().into()),
         ("touch", false.into()),
         ("frames", frames.into()),
     ]);
     Label { variant: variant.to_owned(), params }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::{ratio, report_of};
+    use crate::json::Ratio;
+
+    /// Seen: if no window across cores counted, the ratio on one core was judged once more, as that across cores.
+    #[test]
+    fn a_bound_is_judged_by_the_ratio_on_its_cores_and_by_no_other() {
+        for (cores, checks) in [(Cores::Same, 1), (Cores::Cross, 0)] {
+            let report = report_of(false, |bench| {
+                let params = label(HANDED, Cores::Same).params;
+                bench.report_ratio(Ratio { params, ..ratio(HANDED, "limit", (1.1, 1.2), false) });
+                bound(bench, cores);
+            });
+            assert_eq!(report.checks.len(), checks, "{cores:?}");
+        }
+    }
 }

@@ -38,10 +38,10 @@ fn says(ratio: &Ratio) -> &'static str {
     }
 }
 
-/// Answers for one load, whose variants were measured last.
+/// Answers for one load.
 pub(super) fn answer(bench: &mut Bench<'_>, load: &str) {
     for (variant, what) in [("netmem/handed", "all packets"), (SHARED, "half the flows")] {
-        let over = |one| bench.reported_ratio(variant, one).map(sentence);
+        let over = |one| bench.reported_ratio_with(("load", load), variant, one).map(sentence);
         let (Some(one), Some(two)) = (over("netmem/one"), over("netmem/queues")) else { continue };
         let hashed = over(ONE_HASHED).map_or_else(String::new, |hashed| {
             format!(
@@ -107,4 +107,36 @@ fn last_level_cache() -> Option<u64> {
         |level| std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size")).ok();
     let text = (0..5).rev().find_map(size)?;
     text.trim().strip_suffix('K')?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::{ratio, report_of};
+    use crate::json::params;
+
+    /// Returns the answers for `load` of ratios at light work.
+    fn answered(load: &str, too_few: bool) -> Vec<String> {
+        let report = report_of(false, |bench| {
+            for one in ["netmem/one", "netmem/queues"] {
+                let params = params([("load", "light".into())]);
+                bench.report_ratio(Ratio { params, ..ratio("netmem/handed", one, (1.1, 1.2), too_few) });
+            }
+            answer(bench, load);
+        });
+        report.notes.into_iter().filter(|note| note.contains("handed to a second worker")).collect()
+    }
+
+    /// Seen: if no window of heavy work counted, the ratios of light work were the answer for it.
+    #[test]
+    fn the_answer_for_a_load_is_that_of_its_own_ratios() {
+        assert!(answered("light", false)[0].contains("it gains (1.15 times"));
+        assert_eq!(answered("heavy", false), [""; 0]);
+    }
+
+    #[test]
+    fn ratios_of_too_few_set_ups_answer_nothing() {
+        let answers = answered("light", true);
+        assert!(answers[0].contains("it has too few set-ups or rounds to tell (1.15 times"), "{answers:?}");
+    }
 }
