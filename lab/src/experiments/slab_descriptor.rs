@@ -63,7 +63,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     if let Some(form) = (bench.setting("body") as usize).checked_sub(1).and_then(|body| FORMS.get(body)) {
         return simulated::body(bench, form);
     }
-    let memories = scene::memories(bench.setting("cold") as usize)?;
+    let memories = scene::memories(bench.setting("cold") as usize, scene::room())?;
     let scene = Scene::new(bench, &memories)?;
     let found = findings::Found {
         grid: grid::run(&scene, bench)?,

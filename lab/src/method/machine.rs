@@ -77,17 +77,6 @@ impl Machine {
     }
 }
 
-/// Returns the bytes of memory that can be allocated without reclaim, by the kernel's estimate (proc_meminfo(5),
-/// MemAvailable), or `None` if there is no estimate.
-pub fn memory_available() -> Option<usize> {
-    available(&fs::read_to_string("/proc/meminfo").ok()?)
-}
-
-fn available(meminfo: &str) -> Option<usize> {
-    let text = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(text.trim().strip_suffix("kB")?.trim_end().parse::<usize>().ok()? << 10)
-}
-
 fn line(path: impl AsRef<Path>) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -183,13 +172,6 @@ mod tests {
             |model| format!("cpu family\t: 25\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\nstepping\t: 1\n");
         assert_eq!(processor(&of(1)).as_deref(), Some("AMD EPYC (family 25, model 1)"));
         assert_eq!(processor(&of(17)).as_deref(), Some("AMD EPYC (family 25, model 17)"));
-    }
-
-    #[test]
-    fn the_memory_that_is_available_is_read_from_meminfo() {
-        let text = "MemFree:  1 kB\nMemAvailable:   23068672 kB\nSwapTotal: 0 kB\n";
-        assert_eq!(available(text), Some(22 << 30));
-        assert_eq!((available("MemFree: 1 kB\n"), available("MemAvailable: many\n")), (None, None));
     }
 
     #[test]

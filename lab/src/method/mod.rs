@@ -14,11 +14,13 @@
 //! - [`round`]: the interleaving. [`placement`]: the distance between two cores in each round. [`layout`]: the
 //!   differences between set-ups.
 //! - [`ratio`]: the bootstrap interval, which uses [`quantile`] and [`random`].
-//! - [`machine`]: the fingerprint of the machine. [`pauses`]: the time lost to pauses.
+//! - [`machine`]: the fingerprint of the machine. [`memory`]: what is left of its memory. [`pauses`]: the time lost to
+//!   pauses.
 
 pub mod clock;
 pub mod layout;
 pub mod machine;
+pub mod memory;
 pub mod pauses;
 pub mod peer;
 pub mod placement;

@@ -19,7 +19,7 @@ use netmem::limits::CHUNK_SIZE;
 
 use super::Experiment;
 use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
-use crate::method::machine::memory_available;
+use crate::method::memory::memory_available;
 use crate::method::round::Variant;
 use crate::metric::Metric;
 use crate::settings::Key;

@@ -14,7 +14,7 @@ use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
 use crate::experiments::check_all_freed;
 use crate::experiments::pages::{LINE, median_ns};
 use crate::json::params;
-use crate::method::machine::memory_available;
+use crate::method::memory::memory_available;
 use crate::method::random::Random;
 use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;

@@ -13,6 +13,7 @@ use crate::experiments::slab_objects::{Account, check_pages};
 use crate::experiments::slab_windows::short;
 use crate::experiments::slab_working_set::{WorkingSet, working_set};
 use crate::method::clock::Tsc;
+use crate::method::memory::{HugePages, memory_available};
 use crate::method::random::Random;
 
 /// The sizes, in the order of [`memories`].
@@ -38,16 +39,39 @@ const ALL_OBJECTS: usize = 4_096;
 const WORKERS: usize = 6;
 
 /// One memory for each size of descriptor, large enough for cold working sets of `mib`.
-pub(super) fn memories(mib: usize) -> Result<[Memory; 3], SetUpError> {
+///
+/// # Errors
+/// If the machine, or the control group of this process, has no `room` for them: it would be killed while it fills them.
+pub(super) fn memories(mib: usize, room: usize) -> Result<[Memory; 3], SetUpError> {
+    let wanted: usize = DESCRIPTORS.iter().map(|&descriptor| bytes(descriptor, mib)).sum();
+    if wanted > room {
+        let cause = format!(
+            "cold sets of {mib} MiB take memories of {} MiB, and {} MiB are available: --set cold=... takes less",
+            wanted >> 20,
+            room >> 20
+        );
+        return Err(SetUpError { step: "memory", cause });
+    }
     let memory = |descriptor| {
-        // Cold working sets at the same time: one for each word form, and as many for the second core.
-        let forms = ALL.iter().filter(|form| form.descriptor == descriptor).count();
-        let bytes = (((2 * forms + SPARE_SETS) * mib) << 20).max(BYTES_MIN);
+        let bytes = bytes(descriptor, mib);
         Memory::new(&MemoryConfig { bytes, workers: WORKERS, descriptor, ..MemoryConfig::default() })
     };
     let [a, b, c] = DESCRIPTORS.map(memory);
     let at = SetUpError::at("memory");
     Ok([a.map_err(&at)?, b.map_err(&at)?, c.map_err(&at)?])
+}
+
+/// Returns the bytes of the memory with this size of descriptor.
+fn bytes(descriptor: DescriptorSize, mib: usize) -> usize {
+    // Cold working sets at the same time: one for each word form, and as many for the second core.
+    let forms = ALL.iter().filter(|form| form.descriptor == descriptor).count();
+    (((2 * forms + SPARE_SETS) * mib) << 20).max(BYTES_MIN)
+}
+
+/// Returns the bytes that memories can have: of available memory, and of free huge pages, which are not part of it.
+pub(super) fn room() -> usize {
+    let huge = HugePages::read();
+    memory_available().map_or(usize::MAX, |bytes| bytes.saturating_add(huge.free.saturating_mul(huge.bytes)))
 }
 
 /// The memories, the workers, and the clock.
@@ -144,5 +168,22 @@ impl<'a> Scene<'a> {
         self.paths.get().check(bench);
         self.account.get().check(bench);
         self.memories.iter().for_each(|memory| check_pages(bench, memory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: where the cold sets did not fit, the process of the turn was killed.
+    #[test]
+    fn memories_for_which_there_is_no_room_are_refused_with_the_remedy() {
+        let error = memories(16, 511 << 20).unwrap_err();
+        assert_eq!(error.step, "memory");
+        assert!(
+            error.cause.contains("take memories of 512 MiB, and 511 MiB are available: --set cold="),
+            "{error:?}"
+        );
+        assert!(memories(1, 3 * BYTES_MIN).is_ok());
     }
 }
