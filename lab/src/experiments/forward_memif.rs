@@ -122,7 +122,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         bench.note("rival dpdk: there is no dpdk-testpmd: apt-get install dpdk");
     }
     // Read before netmem and the peers take some.
-    let memory = middle::memory_of_dpdk();
+    let devices = middle::Devices { testpmd: Side::Client.devices(true).len() - 1, netmem: 1, others: 0 };
+    let ring = (bench.setting("ring") as usize).next_power_of_two();
+    let memory = middle::memory_of_dpdk(devices, ring);
     let mut backing = None;
     let effort = bench.effort();
     for side in [Side::Server, Side::Client] {

@@ -103,7 +103,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         return Ok(());
     };
     // Read before netmem and the hosts take some.
-    let memory = middle::memory_of_dpdk();
+    let testpmd = DEVICES.iter().filter(|device| device.testpmd_burst().is_some()).count();
+    let devices = middle::Devices { testpmd, netmem: DEVICES.len() - testpmd - 1, others: 1 };
+    let memory = middle::memory_of_dpdk(devices, RING);
     // What is missing is also found before anything is measured.
     if let Err(why) = Veths::lay().and_then(|veths| veths.ports(RING).map(drop)) {
         bench.note(format!("nothing is measured: it needs root and network namespaces: {why}"));

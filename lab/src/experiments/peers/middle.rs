@@ -8,7 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use netmem::limits::CHUNK_SIZE;
+
 use crate::bench::{Bench, SetUpError};
+use crate::method::memory::HugePages;
 use crate::system::cpu_time::CpuClock;
 use crate::system::process;
 
@@ -204,21 +207,35 @@ pub(in crate::experiments) fn backing(said: &Path) -> Option<String> {
     behind.split('"').nth(1).map(str::to_owned)
 }
 
-/// Returns testpmd's memory options: huge pages if enough are free. Call this before other code takes them.
-pub(in crate::experiments) fn memory_of_dpdk() -> &'static str {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let number = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    match (number("HugePages_Free:"), number("Hugepagesize:")) {
-        (Some(free), Some(kib)) if free * kib >= HUGE_KIB => "--in-memory -m 256",
-        _ => "--no-huge -m 256",
-    }
+/// The devices that live at the same time, each between two peers of netmem.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::experiments) struct Devices {
+    pub(in crate::experiments) testpmd: usize,
+    pub(in crate::experiments) netmem: usize,
+    /// Devices that bring no memory.
+    pub(in crate::experiments) others: usize,
 }
 
-/// KiB of free huge pages from which on testpmd uses them.
-const HUGE_KIB: u64 = 300 << 10;
+/// Bytes of the memory of one testpmd, as in its options.
+const TESTPMD_BYTES: usize = 256 << 20;
+
+/// Rings of frames in the memory of `netmem forward` with two ports, and in that of the peers.
+const RINGS_OF_NETMEM: usize = 8;
+const RINGS_OF_PEERS: usize = 4;
+
+/// Returns testpmd's memory options: huge pages if enough are free for all devices and their peers. Otherwise none
+/// uses them, so that the variants of testpmd have the same memory. Call this before other code takes them.
+pub(in crate::experiments) fn memory_of_dpdk(devices: Devices, ring: usize) -> &'static str {
+    memory_on(HugePages::read(), devices, ring)
+}
+
+fn memory_on(pages: HugePages, devices: Devices, ring: usize) -> &'static str {
+    let Devices { testpmd, netmem, others } = devices;
+    let of = |rings: usize| pages.holding(rings * ring * CHUNK_SIZE);
+    let peers = (testpmd + netmem + others) * of(RINGS_OF_PEERS);
+    let wanted = testpmd * pages.holding(TESTPMD_BYTES) + netmem * of(RINGS_OF_NETMEM) + peers;
+    if pages.free > 0 && pages.free >= wanted { "--in-memory -m 256" } else { "--no-huge -m 256" }
+}
 
 /// Returns the path of a program in PATH.
 pub(in crate::experiments) fn find(program: &str) -> Option<PathBuf> {
@@ -270,6 +287,18 @@ mod tests {
         for refused in [middle.hold(), middle.release()] {
             assert!(refused.unwrap_err().to_string().contains("no such port"), "nobody is told to stop");
         }
+    }
+
+    /// Seen: huge pages for one testpmd were free, and the second of two that live at once could not start.
+    #[test]
+    fn testpmd_has_huge_pages_only_if_all_that_live_at_once_have_them() {
+        let devices = Devices { testpmd: 2, netmem: 3, others: 1 };
+        let uses =
+            |free| memory_on(HugePages { free, bytes: 2 << 20 }, devices, 2_048).contains("--in-memory");
+        // 256 MiB for each testpmd, 32 for each netmem, 16 for the peers of each.
+        let wanted = (2 * 256 + 3 * 32 + 6 * 16) / 2;
+        assert_eq!([150, wanted - 1, wanted].map(uses), [false, false, true]);
+        assert_eq!(memory_on(HugePages::default(), devices, 2_048), "--no-huge -m 256");
     }
 
     /// Seen: a testpmd that crashed ended forward-xdp, and a kernel without the flags of io_uring failed endpoint.
