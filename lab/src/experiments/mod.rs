@@ -30,6 +30,7 @@ mod slab_descriptor;
 mod slab_objects;
 mod slab_windows;
 mod slab_working_set;
+mod this_program;
 mod valgrind;
 mod veths;
 mod xdp_verdicts;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{env, fs, io, thread};
 
 use super::scratch::Folder;
+use super::this_program::ThisProgram;
 use crate::system::process;
 
 /// How often the end of the run, or a request to stop, is checked for.
@@ -83,7 +84,9 @@ pub(super) fn program() -> Result<PathBuf, String> {
     }
     let mut valgrind = Command::new("valgrind");
     match valgrind.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status() {
-        Ok(status) if status.success() => env::current_exe().map_err(|error| error.to_string()),
+        Ok(status) if status.success() => {
+            ThisProgram::find().map(|program| program.start).map_err(|error| error.to_string())
+        }
         _ => Err("valgrind is not installed (on Debian: apt-get install valgrind)".to_owned()),
     }
 }

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -16,6 +17,7 @@ use crate::system::cpu_time::CpuClock;
 use crate::system::process;
 
 use super::super::scratch;
+use super::super::this_program::ThisProgram;
 
 /// The time to end after a request.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -147,15 +149,17 @@ impl Drop for Middle {
 /// # Errors
 /// The reason why it cannot be started: the lab is part of another program.
 pub(in crate::experiments) fn netmem() -> Result<Command, String> {
-    let program =
-        env::current_exe().map_err(|error| format!("this program does not know where it lies: {error}"))?;
-    if program.file_name().is_none_or(|name| name != "netmem") {
+    let program = ThisProgram::find();
+    let program = program.map_err(|error| format!("this program does not know where it lies: {error}"))?;
+    if program.file.file_name().is_none_or(|name| name != "netmem") {
         return Err(format!(
             "{} is not netmem, which is what is measured: run netmem lab",
-            program.display()
+            program.file.display()
         ));
     }
-    Ok(Command::new(program))
+    let mut command = Command::new(program.start);
+    command.arg0("netmem");
+    Ok(command)
 }
 
 /// Returns what was `made` for a device. A rival that cannot start, or crashes, is a note: it does not keep the others from
