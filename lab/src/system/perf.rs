@@ -1,7 +1,7 @@
 //! perf_event_open(2): the processor's own counts for one thread in user mode.
 //!
 //! Most virtual machines have no such counters, and a kernel may forbid them (`kernel.perf_event_paranoid` above 2
-//! without CAP_PERFMON). In that case [`Counters::open`] returns an error.
+//! without CAP_PERFMON). Others have some and lack some. [`Counters::open`] opens those that there are.
 //!
 //! Source: perf_event_open(2), `linux/perf_event.h`.
 
@@ -86,16 +86,18 @@ const RESET: libc::c_ulong = 0x2403;
 pub struct Counters(Vec<OwnedFd>);
 
 impl Counters {
-    /// Opens one counter for each of `events`, on the calling thread.
-    ///
-    /// # Errors
-    /// The error of perf_event_open(2): `NotFound` if the processor, or its hypervisor, has no such counter,
+    /// Opens a counter for each of `events`, on the calling thread. Returns whether there is one of each event, in their
+    /// order: the error of perf_event_open(2) is `NotFound` if the processor, or its hypervisor, has no such counter, and
     /// `PermissionDenied` if the kernel forbids it.
-    pub fn open(events: &[Event]) -> io::Result<Self> {
-        events.iter().map(|event| open(*event)).collect::<io::Result<Vec<_>>>().map(Self)
+    pub fn open(events: &[Event]) -> (Self, Vec<io::Result<()>>) {
+        let mut counters = Vec::new();
+        let opened = events.iter().map(|event| open(*event).map(|counter| counters.push(counter)));
+        let opened = opened.collect();
+        (Self(counters), opened)
     }
 
-    /// Counts while `body` runs, which must stay on this thread. Returns the counts in the order of the events.
+    /// Counts while `body` runs, which must stay on this thread. Returns the counts of the opened counters, in the order of
+    /// their events.
     ///
     /// If there are more events than counters, the kernel multiplexes them, and a count is scaled to the whole
     /// time.
@@ -189,13 +191,11 @@ mod tests {
 
     #[test]
     fn page_faults_of_touched_memory_are_counted_where_the_kernel_lets_us() {
-        let mut counters = match Counters::open(&[Event::PageFaults]) {
-            Ok(counters) => counters,
-            Err(error) => {
-                let forbidden = [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported];
-                return assert!(forbidden.contains(&error.kind()), "{error}");
-            }
-        };
+        let (mut counters, opened) = Counters::open(&[Event::PageFaults]);
+        if let Some(Err(error)) = opened.first() {
+            let forbidden = [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported];
+            return assert!(forbidden.contains(&error.kind()), "{error}");
+        }
         // Page faults count in user mode, whatever handles them. 4 MiB are mapped separately and never touched
         // before.
         const PAGES: usize = 1_024;
