@@ -1,5 +1,5 @@
-//! The queues of other crates between one sender and one receiver: `rtrb`'s ring, and `crossbeam`'s queue, which has no
-//! bursts.
+//! The queues of other crates between one sender and one receiver: `rtrb`'s ring, whose bursts are made in its slots or
+//! copied, and `crossbeam`'s queue, which has no bursts.
 
 use std::sync::Arc;
 
@@ -11,16 +11,22 @@ use super::{Crossing, SLOTS};
 use crate::experiments::rivals::sides::{Side, Singly, pass};
 use crate::rivals::dpdk::{BURST, Passed};
 
-/// Both, one number or a burst at a time.
-pub(super) fn rings(singly: bool) -> [Crossing<'static>; 2] {
-    let (producer, consumer) = RingBuffer::<u64>::new(SLOTS);
-    let rtrb = if singly {
-        Crossing::new("rtrb", Singly(producer), Singly(consumer))
+/// All of them, one number or a burst at a time.
+pub(super) fn rings(singly: bool) -> Vec<Crossing<'static>> {
+    let ring = || RingBuffer::<u64>::new(SLOTS);
+    let (producer, consumer) = ring();
+    let mut all = if singly {
+        vec![Crossing::new("rtrb", Singly(producer), Singly(consumer))]
     } else {
-        Crossing::new("rtrb", producer, consumer)
+        let (sends, receives) = ring();
+        vec![
+            Crossing::new("rtrb", producer, consumer),
+            Crossing::new("rtrb/copied", Copied(sends), Copied(receives)),
+        ]
     };
     let queue = Arc::new(ArrayQueue::<u64>::new(SLOTS));
-    [rtrb, Crossing::new("crossbeam", Push(Arc::clone(&queue)), Pop(queue))]
+    all.push(Crossing::new("crossbeam", Push(Arc::clone(&queue)), Pop(queue)));
+    all
 }
 
 /// Numbers are made in the ring's slots and read there, as netmem's are, without an array between.
@@ -54,6 +60,32 @@ fn taken(numbers: ReadChunk<'_, u64>, next: u64) -> Passed {
     let items = numbers.len() as u64;
     numbers.commit_all();
     Passed { items, wrong: wrong as u64 }
+}
+
+/// A side that copies a burst from an array into the ring, or out of it.
+struct Copied<S>(S);
+
+impl Side for Copied<Producer<u64>> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        pass(next, |next| {
+            let numbers: [u64; BURST] = std::array::from_fn(|i| next + i as u64);
+            let sent = self.0.push_entire_slice(&numbers).is_ok();
+            Passed { items: if sent { BURST as u64 } else { 0 }, wrong: 0 }
+        })
+    }
+}
+
+impl Side for Copied<Consumer<u64>> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        let mut numbers = [0; BURST];
+        pass(next, |next| {
+            let (came, _) = self.0.pop_partial_slice(&mut numbers);
+            let wrong = came.iter().zip(next..).filter(|(number, wanted)| **number != *wanted).count();
+            Passed { items: came.len() as u64, wrong: wrong as u64 }
+        })
+    }
 }
 
 impl Side for Singly<Producer<u64>> {
