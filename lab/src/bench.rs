@@ -1,6 +1,8 @@
 //! The interface that an experiment uses during a run: settings, measurement, and the report's rows, ratios, checks
 //! and notes.
 
+mod lasting;
+
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 

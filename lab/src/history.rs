@@ -26,6 +26,8 @@ pub struct History {
     once: Vec<Section>,
     /// Failed checks. They stay failed for the run, whatever a later set-up reports.
     failed: Vec<Check>,
+    /// Notes that stay in the reports of all later set-ups.
+    notes: Vec<String>,
 }
 
 /// The part of the report that a section of an experiment added.
@@ -90,9 +92,19 @@ impl History {
         });
     }
 
+    /// Adds a note about this set-up, which is in all later reports too.
+    pub(crate) fn note(&mut self, note: &str) -> String {
+        let note = format!("{note} (set-up {})", self.setups + 1);
+        self.notes.push(note.clone());
+        note
+    }
+
     /// Ends a set-up in which the checks `failed`. They are in all later reports too.
     pub(crate) fn end(&mut self, report: &mut Report, failed: Vec<Check>) {
         report.checks.extend(self.failed.iter().cloned());
+        let lasting =
+            self.notes.iter().filter(|note| !report.notes.contains(note)).cloned().collect::<Vec<_>>();
+        report.notes.extend(lasting);
         self.setups += 1;
         self.failed.extend(
             failed

@@ -401,3 +401,15 @@ fn a_ratio_across_cores_that_were_moved_is_also_reported_for_each_placement_in_w
     assert_eq!(ratios([near, far, far]), [(None, 3.0), named("near", 2.0)]);
     assert_eq!(ratios([near, near, near]), [(None, 3.0)]);
 }
+
+/// Found in a review: a rival that failed in one set-up left no trace in the report of the run.
+#[test]
+fn a_note_about_one_set_up_is_in_the_report_of_the_run() {
+    let report = report_of_setups(3, false, &mut |bench, setup| {
+        if setup == 1 {
+            bench.lasting_note("rival dpdk: it panicked");
+        }
+    });
+    let lasting = report.notes.iter().filter(|note| note.starts_with("rival")).collect::<Vec<_>>();
+    assert_eq!(lasting, ["rival dpdk: it panicked (set-up 2)"]);
+}

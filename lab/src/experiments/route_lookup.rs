@@ -208,7 +208,7 @@ fn ask_kernel<'a>(
             Some((kernel, lookup))
         }
         Err(why) => {
-            bench.note(format!("{of}: no row of the kernel, whose table cannot be asked: {why}"));
+            bench.lasting_note(&format!("{of}: no row of the kernel, whose table cannot be asked: {why}"));
             None
         }
     }

@@ -176,7 +176,7 @@ pub(in crate::experiments) fn unless_rival<T>(
         Ok(made) => Ok(Some(made)),
         Err(error) if is_needed => Err(error),
         Err(SetUpError { step, cause }) => {
-            bench.note(format!("rival {name}: {step}: {cause}"));
+            bench.lasting_note(&format!("rival {name}: {step}: {cause}"));
             Ok(None)
         }
     }
@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(unless_rival(bench, ("dpdk", false), Ok(1)), Ok(Some(1)));
         });
         let noted: Vec<_> = report.notes.iter().filter(|note| note.starts_with("rival")).collect();
-        assert_eq!(noted, ["rival dpdk: greeting: it panicked"]);
+        assert_eq!(noted, ["rival dpdk: greeting: it panicked (set-up 1)"]);
     }
 
     #[test]
