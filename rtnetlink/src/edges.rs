@@ -1,6 +1,6 @@
 //! Where the datagrams of a dump of IPv4 routes end ([`ipv4_routes`](crate::ipv4_routes)).
 
-use crate::headers::{RTM_NEWROUTE, ipv4_destination, messages};
+use crate::headers::{RTM_NEWROUTE, ipv4_destination, is_exception, messages};
 
 /// The network addresses at the edges of a dump's datagrams.
 #[derive(Debug, Default)]
@@ -15,7 +15,9 @@ impl Edges {
     /// Adds the next datagram of the dump.
     pub(crate) fn add(&mut self, datagram: &[u8]) {
         let routes = messages(datagram).filter(|message| message.kind == RTM_NEWROUTE);
-        let mut destinations = routes.filter_map(|message| ipv4_destination(message.contents()));
+        // An exception is listed behind each route of its next hop, with the address of a host.
+        let routes = routes.map(|message| message.contents()).filter(|route| !is_exception(route));
+        let mut destinations = routes.filter_map(ipv4_destination);
         let Some(first) = destinations.next() else { return };
         self.between.extend(self.last.map(|last| (last, first)));
         self.last = Some(destinations.last().unwrap_or(first));

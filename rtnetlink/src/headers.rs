@@ -13,6 +13,9 @@ const AF_INET6: u8 = 10;
 /// Bytes of `struct rtmsg`.
 const RTMSG: usize = 12;
 const RTA_DST: u16 = 1;
+/// Offset of the flags in `struct rtmsg`, and RTM_F_CLONED.
+const RTM_FLAGS: usize = 8;
+const CLONED: u32 = 0x200;
 /// Offset of the table in `struct rtmsg`.
 const RTM_TABLE: usize = 4;
 /// RT_TABLE_MAIN and RT_TABLE_LOCAL.
@@ -92,6 +95,11 @@ pub(crate) fn ipv4_destination(route: &[u8]) -> Option<u32> {
     }
     let found = Attributes::of(route, RTMSG).find(|(kind, _)| *kind == RTA_DST);
     found.map_or(Some(0), |(_, value)| <[u8; 4]>::try_from(value).ok().map(u32::from_be_bytes))
+}
+
+/// Returns true for an exception of a route, such as the MTU of a path: the kernel lists exceptions among its routes.
+pub(crate) fn is_exception(route: &[u8]) -> bool {
+    word(route, RTM_FLAGS).is_some_and(|flags| flags & CLONED != 0)
 }
 
 /// The attributes of a message, with their types and contents, up to the first that is cut off.

@@ -16,30 +16,35 @@ use std::time::{Duration, Instant};
 const AT_LENGTH: Duration = Duration::from_secs(1);
 
 /// Calls `dump` until an answer is whole, a few times at most. `removed` reads the events, and returns the network addresses of
-/// the routes that were removed since its last call. If no dump is whole, also returns the addresses at which the answer may
-/// miss routes. The answer then has the routes of the dump before at these addresses, behind its own.
+/// the routes that were removed since its last call, or None if there are more events than it reads. If no dump is whole, also
+/// returns the addresses at which the answer may miss routes. The answer then has the routes of the dump before at these
+/// addresses, behind its own. The last value is false if more events than were read came during the last dump: then it may miss
+/// others.
 ///
 /// Lost events need not be noticed here, because they cause a resync.
 pub(crate) fn dump_until_whole<E>(
     mut dump: impl FnMut() -> Result<DumpReply, E>,
-    mut removed: impl FnMut() -> Result<Vec<u32>, E>,
-) -> Result<(DumpReply, HashSet<u32>), E> {
+    mut removed: impl FnMut() -> Result<Option<Vec<u32>>, E>,
+) -> Result<(DumpReply, HashSet<u32>, bool), E> {
     let (mut last, mut missed, begun) = (DumpReply::default(), HashSet::new(), Instant::now());
+    let mut are_all_read = true;
     // A route that was removed before a dump is not in the tree.
     removed()?;
     for turn in 0..=TRIES {
         let mut reply = dump()?;
-        missed = removed()?.into_iter().filter(|address| reply.edges.may_miss(*address)).collect();
+        let addresses = removed()?;
+        are_all_read = addresses.is_some();
+        missed = addresses.into_iter().flatten().filter(|address| reply.edges.may_miss(*address)).collect();
         reply.unread += last.unread;
         reply.forged += last.forged;
         let before = mem::replace(&mut last, reply);
-        let is_whole = missed.is_empty() && !last.interrupted;
+        let is_whole = are_all_read && missed.is_empty() && !last.interrupted;
         if is_whole || turn == TRIES || begun.elapsed() > AT_LENGTH {
             last.events.extend(before.events.into_iter().filter(|event| is_at(event, &missed)));
             break;
         }
     }
-    Ok((last, missed))
+    Ok((last, missed, are_all_read))
 }
 
 /// Returns true for a route with one of these network addresses.
@@ -78,6 +83,33 @@ mod tests {
             bytes
         };
         routes.iter().flat_map(route).collect()
+    }
+
+    /// Found in a review: the MTU of a path to one host, behind each route of its next hop, made nearly every address one of an edge.
+    #[test]
+    fn exceptions_of_routes_are_no_edges() {
+        let mut exception = datagram(&[("8.8.8.8", 1)]);
+        exception[16 + 8..16 + 12].copy_from_slice(&0x200_u32.to_ne_bytes());
+        let mut edges = crate::edges::Edges::default();
+        edges.add(&[datagram(&[("10.0.0.0", 1), ("10.1.0.0", 1)]), exception.clone()].concat());
+        edges.add(&[exception, datagram(&[("10.2.0.0", 1)])].concat());
+        assert!(edges.may_miss(bits("10.1.0.0")) && edges.may_miss(bits("10.2.0.0")));
+        assert!(!edges.may_miss(bits("9.0.0.0")) && !edges.may_miss(bits("8.8.8.8")));
+    }
+
+    /// Found in a review: a dump counted as whole while more events waited than are read at once.
+    #[test]
+    fn a_dump_during_which_more_events_came_than_are_read_is_made_again() {
+        let mut answers = [Some(vec![]), None, None, Some(vec![])].into_iter();
+        let mut dumps = 0;
+        let dump = || {
+            dumps += 1;
+            Ok::<_, Infallible>(reply(&[&[("10.0.0.0", 1)]]))
+        };
+        let Ok((_, missed, are_all_read)) = dump_until_whole(dump, || Ok(answers.next().flatten()));
+        assert_eq!((dumps, missed.len(), are_all_read), (3, 0, true));
+        let Ok((_, _, are_all_read)) = dump_until_whole(|| Ok::<_, Infallible>(reply(&[])), || Ok(None));
+        assert!(!are_all_read);
     }
 
     fn reply(datagrams: &[&[(&str, u32)]]) -> DumpReply {
@@ -133,9 +165,9 @@ mod tests {
         let read = || {
             // Before the first dump.
             let is_quiet = std::mem::take(&mut is_first);
-            Ok(if is_quiet { vec![] } else { removed.iter().map(|address| bits(address)).collect() })
+            Ok(Some(if is_quiet { vec![] } else { removed.iter().map(|address| bits(address)).collect() }))
         };
-        let Ok((reply, missed)) = dump_until_whole(dump, read);
+        let Ok((reply, missed, _)) = dump_until_whole(dump, read);
         let metric = |event: Event| match event {
             Event::Route(_, route) if route.prefix.addr() == Ipv4Addr::new(10, 1, 0, 0) => Some(route.metric),
             _ => None,

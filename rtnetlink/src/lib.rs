@@ -88,7 +88,8 @@
 //!     });
 //!     Ok(move |to| {
 //!         output.refresh();
-//!         // No route yet, or a neighbour that the kernel is asked for: the client sends again later.
+//!         // No route yet, or a neighbour that the kernel is asked for: the client sends again later. For peers at
+//!         // link-local IPv6 addresses, call `route_on` with the index of the interface.
 //!         output.route(to).ok().map(|route| NextHop { src_mac: route.src_mac, dst_mac: route.dst_mac })
 //!     })
 //! }

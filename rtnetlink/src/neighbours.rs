@@ -51,7 +51,7 @@ pub(crate) struct NeighbourRequests {
     /// slot.
     lost: Lost,
     /// Neighbours whose entries in the kernel belong to others. A request would change such an entry.
-    foreign: HashSet<Key>,
+    pub(crate) foreign: HashSet<Key>,
     /// The names for which there was no slot.
     seen: Seen,
     /// The time at which the interval of stale neighbours began.
@@ -171,11 +171,6 @@ impl NeighbourRequests {
         } else {
             self.foreign.remove(&key);
         }
-    }
-
-    /// Forgets which entries belong to others.
-    pub(crate) fn forget_foreign(&mut self) {
-        self.foreign.clear();
     }
 
     /// Records that a neighbour does not answer. Returns true if it was asked for. The kernel sends the same event

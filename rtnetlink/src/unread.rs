@@ -1,14 +1,12 @@
 //! What is known of a route whose message cannot be read as a whole.
 
-use crate::headers::{Attributes, word};
+use crate::headers::{Attributes, is_exception, word};
 use ipnet::IpNet;
 use netmem_router::route::Origin;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes of `struct rtmsg`.
 const HEADER: usize = 12;
-/// RTM_F_CLONED.
-const CLONED: u32 = 0x200;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
@@ -19,7 +17,7 @@ const RTA_TABLE: u16 = 15;
 /// Returns the prefix, origin and metric of a route that is followed. `contents` follow the message's header.
 pub(crate) fn route_rank(contents: &[u8]) -> Option<(IpNet, Origin, u32)> {
     let [family, length, source_length, tos, table, ..] = *contents.first_chunk::<HEADER>()?;
-    let is_followed = source_length == 0 && tos == 0 && word(contents, 8)? & CLONED == 0;
+    let is_followed = source_length == 0 && tos == 0 && !is_exception(contents);
     let (mut destination, mut table, mut metric) = (None, u32::from(table), 0);
     for (kind, value) in Attributes::of(contents, HEADER) {
         match kind {

@@ -34,7 +34,7 @@ struct Dumps {
     /// Of both families.
     routes: Vec<Event>,
     rules: Vec<Event>,
-    /// No IPv6 route can be missing.
+    /// No IPv6 route can be missing, and no IPv4 route but at `missed_ipv4`.
     is_whole: bool,
     /// The network addresses at which IPv4 routes may be missing.
     missed_ipv4: HashSet<u32>,
@@ -120,8 +120,10 @@ impl Follower {
         let addresses = dumped("addresses", DumpKind::Addresses)?;
         let mut neighbours = dumped("neighbours", DumpKind::Neighbours)?;
         // Given up only if two dumps miss it: asked for a neighbour that it has, the kernel reports nothing, and the
-        // neighbour would count as silent.
-        if lacks_known_neighbour(&self.state().rib, &neighbours) {
+        // neighbour would count as silent. An entry that belongs to others would be asked for, which changes it.
+        let lacks_one = lacks_known_neighbour(&self.state().rib, &neighbours)
+            || !self.requests.foreign.is_subset(&keys(&neighbours));
+        if lacks_one {
             neighbours.append(&mut dumped("neighbours", DumpKind::Neighbours)?);
         }
         let dump = |what, family| {
@@ -130,10 +132,10 @@ impl Follower {
         };
         let removed = || {
             self.read_between_dumps(pending)?;
-            Ok(mem::take(&mut pending.removed_ipv4))
+            Ok(pending.is_drained.then(|| mem::take(&mut pending.removed_ipv4)))
         };
         let of_ipv4 = || dump("IPv4 routes", AddressFamily::Inet);
-        let (mut of_ipv4, missed_ipv4) = ipv4_routes::dump_until_whole(of_ipv4, removed)?;
+        let (mut of_ipv4, missed_ipv4, are_all_read) = ipv4_routes::dump_until_whole(of_ipv4, removed)?;
         let of_ipv6 = || dump("IPv6 routes", AddressFamily::Inet6);
         let mut of_ipv6 = ipv6_routes::dump_until_whole(of_ipv6, || self.read_between_dumps(pending))?;
         let mut routes = mem::take(&mut of_ipv4.events);
@@ -150,7 +152,7 @@ impl Follower {
             neighbours,
             routes,
             rules,
-            is_whole: !of_ipv6.interrupted,
+            is_whole: !of_ipv6.interrupted && are_all_read,
             missed_ipv4,
             unread,
             forged,
@@ -261,7 +263,7 @@ impl Follower {
         let gone: Vec<_> =
             state.rib.neighbours().map(|(link, address, _)| (link, address)).filter(is_gone).collect();
         drop(state);
-        self.requests.forget_foreign();
+        self.requests.foreign.retain(|key| dumped.contains(key));
         links.into_iter().for_each(|index| self.apply_event(Event::LinkGone(index)));
         gone.into_iter().for_each(|key| self.neighbour(key, NeighbourState::Unknown));
     }
