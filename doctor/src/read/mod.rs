@@ -9,12 +9,13 @@ mod process;
 mod routes;
 mod sockets;
 
+use crate::change::interface_key;
 use crate::host::{Cores, Host, Interface, MemoryState, named};
 use crate::wanted::{Device, Wanted};
 use ethtool::{Ethtool, NetdevFamily};
 use netmem::port::xdp::{AttachedProgram, Netdev};
 use sockets::Listening;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// Errors if an interface's driver does not support a query. They are not problems.
@@ -36,13 +37,14 @@ impl Host {
         // The others are not the plan's, and a saved host is sent to others.
         paths.listened = listened.intersection(&paths.there).cloned().collect();
         let limits = control_group::limits();
+        let settings = files::settings(wanted, &interfaces);
         Host {
             process: process::process(),
             kernel: files::kernel(),
             memory: MemoryState { group_left: limits.memory_left, ..files::memory() },
             cores: Cores { group_thousandths: limits.thousandths, ..files::cores(process::allowed_cores()) },
-            settings: files::settings(wanted, &interfaces),
-            advertised: routes::advertised(),
+            advertised: advertised(wanted, &settings, &interfaces),
+            settings,
             neighbours: files::neighbours(),
             interfaces,
             paths,
@@ -57,8 +59,27 @@ impl Host {
     pub(crate) fn with_links(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
         let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
-        let (settings, advertised) = (files::settings(wanted, &interfaces), routes::advertised());
+        let settings = files::settings(wanted, &interfaces);
+        let advertised = advertised(wanted, &settings, &interfaces);
         Host { settings, advertised, interfaces, unseen, ..Host::default() }
+    }
+}
+
+/// Returns the interfaces that lose routes of advertisements when the kernel becomes a router on a port. The kernel is asked only if
+/// it is no router on one, and takes advertisements there.
+fn advertised(
+    wanted: &Wanted,
+    settings: &BTreeMap<String, String>,
+    interfaces: &BTreeMap<String, Interface>,
+) -> BTreeSet<String> {
+    let is_host = |(key, value): (&String, &String)| {
+        let name = key.strip_prefix("net.ipv6.conf.").and_then(|key| key.strip_suffix(".accept_ra"));
+        let forwarding = name.and_then(|name| settings.get(&interface_key("ipv6", name, "forwarding")));
+        value == "1" && forwarding.is_some_and(|forwarding| forwarding == "0")
+    };
+    match wanted.kernel_routes && settings.iter().any(is_host) {
+        true => routes::advertised(interfaces.keys()),
+        false => BTreeSet::new(),
     }
 }
 
@@ -89,7 +110,9 @@ fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Int
     }
     for (name, parent) in &parents {
         if let Some(interface) = interfaces.get_mut(name) {
-            (interface.driver, interface.node) = files::hardware(parent);
+            // What the driver says itself stays: virtio_net, and not virtio-pci.
+            let (driver, node) = files::hardware(parent);
+            (interface.driver, interface.node) = (interface.driver.take().or(driver), node);
             interface.interrupts = files::interrupts(parent);
         }
     }

@@ -127,6 +127,12 @@ pub fn bridges(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let remedy = match kind {
             // It has a command of its own for its members.
             "openvswitch" => format!("ovs-vsctl del-port {name}"),
+            // The driver of a card does not give its virtual function away.
+            _ if is_hardware(host, controller) => {
+                format!(
+                    "let the kernel have a part (take=), or reach the host by another interface than {controller}"
+                )
+            }
             _ => apart(name),
         };
         found.add(rule, Harm::Loses, &port.name, what, remedy);
@@ -148,6 +154,11 @@ fn controller<'a>(host: &'a Host, its: &'a Interface) -> Option<(&'a str, &'a st
 /// Returns the kind of an interface, or the driver of its hardware.
 fn kind_of(its: &Interface) -> &str {
     its.kind.as_deref().or(its.driver.as_deref()).unwrap_or("hardware")
+}
+
+/// Returns true for an interface without a kind.
+fn is_hardware(host: &Host, name: &str) -> bool {
+    host.interfaces.get(name).is_some_and(|its| its.kind.is_none())
 }
 
 /// Returns the command that detaches an interface from the one that it belongs to.

@@ -10,6 +10,9 @@ use netmem::pool::PoolConfig;
 use netmem::port::xdp::XdpModePreference;
 use netmem::wire::ethernet::HEADER_LEN;
 
+/// The largest MTU that most drivers take with native XDP in one buffer of a page.
+const MTU_OF_MOST: u32 = 3498;
+
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         let Some((own, its)) = interface(host, name) else {
@@ -133,10 +136,12 @@ fn modes(port: &WantedPort, mode: XdpModePreference, (name, its): (&str, &Interf
     } else if its.mtu > ONE_BUFFER_MTU_MAX && !(its.kind.is_some() && offered.several_buffers) {
         let what = format!(
             "native XDP needs packets in one buffer, and MTU {} may be too large for it (drivers differ: the limit of most is between \
-             {ONE_BUFFER_MTU_MAX} and 3500)",
+             {ONE_BUFFER_MTU_MAX} and {MTU_OF_MOST})",
             its.mtu
         );
         let remedy = format!("ip link set dev {name} mtu {ONE_BUFFER_MTU_MAX}, or packet:{name}");
+        // Below this one, some drivers take it and others do not.
+        let harm = if its.mtu > MTU_OF_MOST { harm } else { Harm::Slow };
         found.add("native-mtu", harm, &port.name, what, remedy);
     }
 }

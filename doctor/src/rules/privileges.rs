@@ -42,13 +42,19 @@ fn capabilities(host: &Host, wanted: &Wanted, found: &mut Findings) {
     };
     let what = format!("this process lacks {}", missing.join(", "));
     let remedy = format!("setcap {all}+ep \"$(command -v netmem)\", or run it as root");
-    let (what, remedy) = match host.process.in_user_namespace {
-        // There it may be root.
-        true => (
+    // There it may be root. Capabilities for the network count, if the container has them.
+    let is_for_the_first = missing.iter().any(|name| !name.starts_with("CAP_NET_"));
+    let (what, remedy) = match (host.process.in_user_namespace, is_for_the_first) {
+        (true, true) => (
             format!("{what}: what it has in its user namespace does not count"),
             format!("outside of the user namespace (the rootless container): {remedy}"),
         ),
-        false => (what, remedy),
+        (true, false) => {
+            let options: Vec<_> =
+                missing.iter().map(|name| format!("--cap-add {}", name.trim_start_matches("CAP_"))).collect();
+            (what, format!("start the container with {}", options.join(" ")))
+        }
+        (false, _) => (what, remedy),
     };
     found.add("capabilities", Harm::Fails, "host", what, remedy);
 }
@@ -60,14 +66,13 @@ fn locked_memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
         return;
     }
     let needed = wanted.memory.div_ceil(1024);
+    let or = if host.process.in_user_namespace { "" } else { ", or CAP_IPC_LOCK" };
     found.add(
         "locked-memory",
         Harm::Fails,
         "host",
         format!("xdp ports lock {needed} KiB, and {} KiB may be locked", limit / 1024),
-        format!(
-            "ulimit -l {needed} in the shell that starts netmem (LimitMEMLOCK= in its unit), or CAP_IPC_LOCK"
-        ),
+        format!("ulimit -l {needed} in the shell that starts netmem (LimitMEMLOCK= in its unit){or}"),
     );
 }
 

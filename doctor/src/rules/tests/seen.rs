@@ -365,9 +365,18 @@ fn the_mtu_of_native_mode_is_one_that_most_drivers_take() {
             .find(|finding| finding.rule == "native-mtu")
     };
     assert!(found(3000).is_none());
+    let required = |mtu: u32| {
+        let found = after(|host, wanted| {
+            (eth0(host).mtu, wanted.longest) = (mtu, 9018);
+            place(wanted).mode = XdpModePreference::Native;
+        });
+        found.into_iter().find(|finding| finding.rule == "native-mtu").map(|finding| finding.harm)
+    };
+    assert_eq!([3000, 3001, 3498].map(required), [None, Some(Harm::Slow), Some(Harm::Slow)]);
+    assert_eq!(required(3499), Some(Harm::Fails));
     let finding = found(3001).unwrap();
     assert!(finding.remedy.starts_with("ip link set dev eth0 mtu 3000,"), "{finding}");
-    assert!(finding.what.contains("the limit of most is between 3000 and 3500"), "{finding}");
+    assert!(finding.what.contains("the limit of most is between 3000 and 3498"), "{finding}");
 }
 
 /// Found in a review: "run it as root" was said to root of a container.
@@ -380,6 +389,20 @@ fn root_of_a_user_namespace_is_told_to_leave_it() {
     assert_eq!(rules(&found), [("capabilities", Harm::Fails), ("locked-memory", Harm::Fails)]);
     assert!(found[0].what.ends_with("lacks CAP_BPF: what it has in its user namespace does not count"));
     assert!(found[0].remedy.starts_with("outside of the user namespace"), "{}", found[0]);
+    assert!(!found[1].remedy.contains("CAP_IPC_LOCK"), "{}", found[1]);
+}
+
+/// Found in a review: a container that lacks only CAP_NET_RAW was told that capabilities do not count there.
+#[test]
+fn a_container_that_lacks_a_capability_for_the_network_is_told_to_get_it() {
+    let found = after(|host, wanted| {
+        host.process.in_user_namespace = true;
+        host.process.capabilities.clear();
+        wanted.ports = vec![packet("eth0")];
+    });
+    let finding = found.iter().find(|finding| finding.rule == "capabilities").unwrap();
+    assert!(finding.what.ends_with("this process lacks CAP_NET_RAW"), "{finding}");
+    assert_eq!(finding.remedy, "start the container with --cap-add NET_RAW");
 }
 
 /// Found in a review: a controller without a kind, which is itself hardware, was not seen.
@@ -396,6 +419,7 @@ fn a_virtual_function_below_a_card_is_its_member_and_the_card_gets_its_packets_f
     let member = &lines(xdp, "eth1", Some("hv_netvsc"))[0];
     let what = "it is a member of the hv_netvsc interface eth0, which will receive nothing from it";
     assert!(member.contains(what), "{member}");
+    assert!(member.contains("by another interface than eth0") && !member.contains("nomaster"), "{member}");
     assert!(lines(xdp, "eth1", None)[0].contains("a member of the hardware interface eth0"));
     let above = &lines(xdp, "eth0", Some("hv_netvsc"))[0];
     let what = "it is hv_netvsc with members: packets that arrive on their queues do not come to its own";
