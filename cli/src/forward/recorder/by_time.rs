@@ -11,9 +11,10 @@ use std::vec::IntoIter;
 /// Maximum number of packets that are read from a ring at once: a whole ring of the usual size, since a fast worker
 /// overwrites all of it while the first packets are being written to a file.
 const AT_ONCE: usize = 1024;
-/// Number of packets that all rings together share, some 300 bytes each, and the minimum for a ring.
-const OF_ALL: usize = 32 * AT_ONCE;
-const AT_LEAST: usize = 16;
+/// Number of packets that all rings together share, some 300 bytes each, and the minimum for a ring. From more rings than these on,
+/// a fast worker may overwrite the newest packets before they are read.
+const OF_ALL: usize = 128 * AT_ONCE;
+const AT_LEAST: usize = 64;
 
 /// One ring.
 struct Ring<'a> {
