@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_packets_of_many_rings_are_read_a_few_at_a_time_and_all_of_them() {
         let Recordings { ports, workers } = recordings(1024);
-        for (count, at_once) in [(1, 1024), (64, 256), (1024, 16)] {
+        for (count, at_once) in [(1, 1024), (64, 1024), (128, 512), (1024, 64)] {
             let workers = workers.iter().cycle().take(count).cloned().collect();
             let recordings = Recordings { ports: ports.clone(), workers };
             let mut all = ByTime::new(&recordings, &[]);
