@@ -62,7 +62,8 @@ def switch(mistake, text):
     crate = "crate" if mistake.path.startswith("src/") else "netmem"
     made = f"{crate}::mistake({number(mistake)})"
     old, new = mistake.old, mistake.new
-    if re.fullmatch(r"Acquire|Release|AcqRel", old):
+    if re.fullmatch(r"(Ordering::)?(Acquire|Release|AcqRel)", old):
+        new, old = new.removeprefix("Ordering::"), old.removeprefix("Ordering::")
         value = f"if {made} {{ {ORDERING}{new} }} else {{ {ORDERING}{old} }}"
         return f"{line[:at]}({value}){line[end:]}"
     if re.fullmatch(r"\d+|true|false", old):

@@ -73,8 +73,7 @@ impl Mpsc {
         loop {
             let first = reserved.load(Relaxed);
             // Acquire: edge C, by way of the sender that saw it.
-            let known = seen.load(Acquire);
-            let mut used = first.wrapping_sub(known);
+            let mut used = first.wrapping_sub(seen.load(Acquire));
             if used > size || size - used < want {
                 // Acquire: edge C. It is read after `reserved`, so it may have passed it. If so, look again.
                 let consumed = self.consumed.load(Acquire);
@@ -86,9 +85,9 @@ impl Mpsc {
                     }
                     continue;
                 }
-                // Release: edge C, for a sender that sees it. A sender that was paused for a whole wrap of the numbers
-                // must not put an old one back, which is why it is no store.
-                let _ = seen.compare_exchange(known, consumed, Release, Relaxed);
+                // Release: edge C, for a sender that sees it. An older value that a slow sender puts back makes the room look
+                // smaller. It would look larger only after a pause in which all but a ring's size of 2^32 numbers passed.
+                seen.store(consumed, Release);
             }
             let n = want.min(size - used);
             if n == 0 {
