@@ -267,15 +267,20 @@ fn push_one(ring: &Mpsc, done: &[AtomicU32]) -> usize {
 #[test]
 fn a_sender_that_has_room_by_what_another_saw_sees_what_the_receiver_did_too() {
     model(|| {
-        let (ring, done) = (Arc::new(Mpsc::new(2, u32::MAX)), words(3));
+        let (ring, done, ran) = (Arc::new(Mpsc::new(2, u32::MAX)), words(3), words(1));
         assert_eq!(push(&ring, &[1, 2]), 2);
         let receiver = {
-            let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
+            let (ring, done, ran) = (Arc::clone(&ring), Arc::clone(&done), Arc::clone(&ran));
             thread::spawn(move || {
                 assert_eq!(ring.pop(2, |id| done[id as usize].store(7, Relaxed)), 2);
-                push_one(&ring, &done)
+                let sent = push_one(&ring, &done);
+                ran[0].fetch_add(1, Relaxed);
+                sent
             })
         };
+        // Orders nothing. Loom lets the other thread run to its end before this one because of it: of several loads of a word,
+        // it compares only the last with a store.
+        ran[0].fetch_add(1, Relaxed);
         let sent = push_one(&ring, &done) + receiver.join().unwrap();
         assert_eq!(ring.pop(2, |id| assert_eq!(id, 9)), sent);
     });
