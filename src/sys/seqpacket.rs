@@ -44,10 +44,10 @@ fn new() -> Result<OwnedFd, Errno> {
 }
 
 /// A file's device and number, which no other file has at the same time.
-pub(super) type Identity = (u64, u64);
+pub type Identity = (u64, u64);
 
 /// The socket at `path`; None if there is none.
-pub(super) fn socket_at(path: &Path) -> Option<Identity> {
+pub fn socket_at(path: &Path) -> Option<Identity> {
     let found = fs::symlink_metadata(path).ok()?;
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
 }

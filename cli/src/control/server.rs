@@ -185,8 +185,8 @@ mod tests {
         assert!(again, "their places are free again");
     }
 
-    /// Found in a review: the run waited at its end for a client that read slowly. A write of a whole answer waited anew for
-    /// each piece that the client had read, and nothing else was looked at meanwhile.
+    /// Found in a review: the run waited at its end for a client that read slowly. The kernel began the
+    /// time limit of the write again whenever the client read some bytes, and the server did not notice the end of the run.
     #[test]
     fn a_client_that_reads_slowly_delays_the_end_of_the_run_only_for_a_while() {
         let reads = |patience: Patience, is_over: bool| {

@@ -1,13 +1,10 @@
 //! The sockets in the file system that a run without a broker removes if it ends with a worker that is stuck. COLD.
 
 use crate::sandbox::SandboxPlan;
+use netmem::system::seqpacket::{Identity, socket_at};
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
-
-/// The device and the inode of a file.
-type Identity = (u64, u64);
 
 /// The paths of sockets that the run has made, each with the socket that is there.
 #[derive(Debug, Default)]
@@ -35,12 +32,6 @@ impl OwnSockets {
 fn paths(plan: &SandboxPlan) -> impl Iterator<Item = &PathBuf> {
     let is_path = |made: &&PathBuf| !made.as_os_str().as_encoded_bytes().starts_with(b"@");
     plan.listening.iter().chain(plan.made.iter().filter(is_path))
-}
-
-/// Returns the socket at this path, or None if there is none or another kind of file.
-fn socket_at(path: &Path) -> Option<Identity> {
-    let there = fs::symlink_metadata(path).ok().filter(|there| there.file_type().is_socket())?;
-    Some((there.dev(), there.ino()))
 }
 
 #[cfg(test)]

@@ -41,8 +41,8 @@ fn list(bytes_max: u64) -> Option<String> {
     Some(text).filter(|text| text.len() as u64 <= bytes_max)
 }
 
-/// Returns the interfaces in the kernel's list of routes whose routes are of advertisements. The kernel removes none of them if none
-/// is a default route.
+/// Returns the interfaces of the routes that the kernel took from router advertisements, by its list of routes. If no such route is a
+/// default route, the kernel keeps them all, and the set is empty.
 fn with_advertised(text: &str) -> BTreeSet<String> {
     let flags = |line: &str| u32::from_str_radix(line.split_whitespace().nth(8)?, 16).ok();
     let is = |line: &&str, flag: u32| flags(line).is_some_and(|flags| flags & flag != 0);
