@@ -5,6 +5,7 @@ use super::head::{Head, Origin, Record};
 use crate::limits::CACHE_LINE;
 use crate::pool::{Frame, NoRoom};
 use crate::slab::Object;
+use crate::sys::lifo::Owned;
 use crate::wire::offload::Offload;
 use std::iter::successors;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Packet {
 }
 
 const _: () = assert!(size_of::<Option<Packet>>() == 16);
+
+impl Owned for Packet {}
 
 impl Packet {
     /// Makes a packet of a blank head and a frame, if there is one.

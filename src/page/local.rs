@@ -48,7 +48,7 @@ impl Local {
         self.is_single_of_home(number & !MARK)
     }
 
-    /// Takes the newest block of an order, and counts it in `lane`.
+    /// Takes the next block of an order, and counts it in `lane`.
     #[inline(always)]
     pub(super) fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
         let Some(list) = self.lists.get_mut(usize::from(order)) else { return self.pop_large(order, lane) };
@@ -223,7 +223,7 @@ mod tests {
         let lane = PageLane::default();
         let high = local.lists[0].stack.limit();
         assert!(high > 0 && high < local.lists[0].stack.capacity(), "there is room for more");
-        assert_eq!((0..).take_while(|&number| local.push(0, number, &lane)).count(), high);
+        assert_eq!((1..).take_while(|&number| local.push(0, number, &lane)).count(), high);
         assert_eq!(
             (local.lists[0].stack.room(), local.keep(0, &[7], &lane), lane.lists[0].len()),
             (0, 0, high as u64)

@@ -35,7 +35,7 @@ impl Local {
         Local { stack: Lifo::new(capacity), took: 0, gave: 0, refill: refill.min(capacity) }
     }
 
-    /// Takes the frame that was given back last.
+    /// Takes the next frame.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<u32> {
         let id = self.stack.pop()?;

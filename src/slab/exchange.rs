@@ -69,7 +69,7 @@ fn take_full(shared: &Shared, worker: usize, lane: &SlabLane, local: &mut Local)
     drop(barn);
     if crosses {
         // This worker is about to write objects whose lines are with another worker. The lines travel together.
-        for sheaf in [&local.main, &local.spare] {
+        for sheaf in [&mut local.main, &mut local.spare] {
             let next = sheaf.items().iter().rev().take(PREFETCHED);
             next.for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));
         }

@@ -7,7 +7,7 @@ use super::shared::Shared;
 use crate::sync::Worker;
 
 impl Shared {
-    /// Takes the object that was freed last.
+    /// Takes the next object.
     #[inline(always)]
     #[track_caller]
     pub(super) fn take(&self, w: &mut Worker) -> Option<Ref> {
@@ -18,7 +18,7 @@ impl Shared {
         }
     }
 
-    /// Takes the object that was freed last, if the main sheaf has it.
+    /// Takes the next object of the main sheaf, if it has one.
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Ref> {
         let mut local = self.locals.enter(w)?;

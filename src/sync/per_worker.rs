@@ -14,8 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Debug)]
 pub(crate) struct PerWorker<L, G = ()> {
     domain: u64,
-    /// Bytes of all slots.
-    bytes: u64,
+    /// Invariant: one for each worker that the memory can have.
     slots: Box<[Apart<Slot<L, G>>]>,
     /// In another allocation, so that the fields that are read all the time lie close together.
     shared_lane: Box<CachePadded<G>>,
@@ -36,9 +35,8 @@ impl<T> Apart<T> {
 impl<L, G: Default> PerWorker<L, G> {
     pub(crate) fn new(roster: &Roster, mut local: impl FnMut() -> L) -> Self {
         let () = Apart::<Slot<L, G>>::IN_PLACE;
-        let slots: Box<[_]> = (0..roster.workers()).map(|_| Apart(Slot::new(local()))).collect();
-        let bytes = size_of_val(&*slots) as u64;
-        PerWorker { domain: roster.domain(), bytes, slots, shared_lane: Box::default() }
+        let slots = (0..roster.workers()).map(|_| Apart(Slot::new(local()))).collect();
+        PerWorker { domain: roster.domain(), slots, shared_lane: Box::default() }
     }
 }
 
@@ -66,12 +64,9 @@ impl<L, G> PerWorker<L, G> {
     /// This worker's own slot; None for a worker of another memory.
     #[inline(always)]
     fn slot(&self, worker: &Worker) -> Option<&Slot<L, G>> {
-        let offset = worker.key() ^ self.domain;
-        if offset >= self.bytes {
-            return None;
-        }
-        // SAFETY: keys of one memory differ by multiples of `SLOT_BYTES`, an entry's size, so an offset below the
-        // entries' bytes is that of an entry.
+        let offset = worker.offset_in(self.domain)?;
+        // SAFETY: the offset is that of a slot that the memory's roster has, counted in entries of this size, and there
+        // is an entry for each slot.
         Some(unsafe { &(*cpu::in_one_register(self.slots.as_ptr().byte_add(offset as usize))).0 })
     }
 

@@ -85,7 +85,7 @@ impl Roster {
 
     /// Whether `worker` belongs to this memory.
     pub(crate) fn claimed(&self, worker: &Worker) -> bool {
-        (worker.key ^ self.domain) >> DOMAIN_SHIFT == 0
+        worker.offset_in(self.domain).is_some()
     }
 
     /// The number of slots, used or not.
@@ -153,6 +153,14 @@ impl Worker {
     #[inline(always)]
     pub fn slot(&self) -> usize {
         slot_of(self.key)
+    }
+
+    /// Where the worker's entry begins in an array with an entry of [`SLOT_BYTES`] for each worker of the memory with this
+    /// number. None for a worker of another memory.
+    #[inline(always)]
+    pub(super) fn offset_in(&self, domain: u64) -> Option<u64> {
+        let offset = self.key ^ domain;
+        (offset >> DOMAIN_SHIFT == 0).then_some(offset)
     }
 
     /// The memory's number and the slot's number in one word.

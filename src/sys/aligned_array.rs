@@ -6,6 +6,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
@@ -47,10 +48,20 @@ impl<T, const ALIGN: usize> AlignedArray<T, ALIGN> {
         AlignedArray { start, len }
     }
 
-    /// A pointer to the first item, which may be used to write items.
-    #[inline(always)]
-    pub(super) fn start(&self) -> NonNull<T> {
-        self.start
+    /// Gives the memory and its items away as a pointer to the first item. [`AlignedArray::from_start`] takes them back.
+    #[cold]
+    pub(super) fn into_start(self) -> NonNull<T> {
+        ManuallyDrop::new(self).start
+    }
+
+    /// Takes back what [`AlignedArray::into_start`] gave away.
+    ///
+    /// # Safety
+    /// `start` is from `into_start` of an array of `len` items of this type. They are initialised, and nothing else uses
+    /// them any more.
+    #[cold]
+    pub(super) unsafe fn from_start(start: NonNull<T>, len: usize) -> Self {
+        AlignedArray { start, len }
     }
 
     /// The memory of `len` items.

@@ -6,55 +6,64 @@
 //!
 //! Unsafe code: the pointers stay inside the array. The items below the top are initialised and belong to the array.
 
+mod item;
 mod moved;
 mod numbers;
 
+pub use item::{Item, Owned};
+
 use super::aligned_array::AlignedArray;
 use crate::limits::CACHE_LINE;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
 use std::slice;
 
 /// An array of up to a fixed number of `T`, newest last.
 ///
-/// It holds a pointer instead of a length, so that an item is reached without an index: the item that was put last is
-/// often taken next, before its store has completed.
+/// The first item that is put alone lies apart, and is taken before all others. While single items are put and taken in
+/// turn, the top stays where it is. Otherwise each pop would wait for the top that the push before it stored, and each
+/// push for that of the pop before it (ADR 0016). Items that are put after it lie in the array, so that they cost no more
+/// than without it: of a number of items that are put one by one, the first is taken first, then the others, newest
+/// first.
 ///
-/// The order of the fields puts those of [`pop`](Lifo::pop) first.
+/// It holds a pointer instead of a length, so that an item is reached without an index.
+///
+/// The order of the fields leaves no gap: an array of numbers has 32 bytes.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Lifo<T> {
-    /// The slot behind the newest item. Invariant: inside `items` or at its end. The items below it are initialised and
-    /// belong to the array.
+pub struct Lifo<T: Item> {
+    /// The item that lies apart, if there is one. Invariant: then the top is not at the end of the array.
+    apart: T::Place,
+    capacity: u32,
+    /// The slot behind the newest item of the array. Invariant: inside the array or at its end. The items below it are
+    /// initialised and belong to the array.
     top: NonNull<T>,
-    /// Invariant: each slot is zero, or holds an item or the bytes of one that was taken.
-    items: AlignedArray<MaybeUninit<T>, CACHE_LINE>,
+    /// The first slot. Invariant: there are `capacity` slots, each of which is zero, or holds an item or the bytes of one
+    /// that was taken.
+    start: NonNull<T>,
     /// Where [`push`](Lifo::push) stops. Invariant: as for `top`, but it may lie below it.
     limit: NonNull<T>,
 }
 
-// SAFETY: both pointers point into `items`, which the `Lifo` owns.
-unsafe impl<T: Send> Send for Lifo<T> {}
+/// The memory of the items.
+type Slots<T> = AlignedArray<MaybeUninit<T>, CACHE_LINE>;
 
-impl<T> Lifo<T> {
+// SAFETY: the pointers point into an array that the `Lifo` owns. A place holds an item or nothing.
+unsafe impl<T: Item + Send> Send for Lifo<T> {}
+
+impl<T: Item> Lifo<T> {
     /// Makes an empty array with room for `capacity` items.
     ///
     /// # Panics
-    /// If they do not fit into memory.
+    /// If they do not fit into memory, or are more than 2^32 - 1.
     #[cold]
     pub fn new(capacity: usize) -> Self {
         const { assert!(size_of::<T>() > 0, "pointers count the items") };
-        let items = AlignedArray::new(capacity, MaybeUninit::<T>::zeroed);
-        let top = items.start().cast();
-        let mut lifo = Lifo { top, limit: top, items };
+        let slots = u32::try_from(capacity).expect("an array of more than 2^32 - 1 items");
+        let start = Slots::<T>::new(capacity, MaybeUninit::zeroed).into_start().cast();
+        let mut lifo = Lifo { apart: T::NOTHING, capacity: slots, top: start, start, limit: start };
         lifo.set_limit(capacity);
         lifo
-    }
-
-    /// A pointer to the first slot.
-    #[inline(always)]
-    fn start(&self) -> NonNull<T> {
-        self.items.start().cast()
     }
 
     /// A pointer to the slot with this number.
@@ -63,15 +72,18 @@ impl<T> Lifo<T> {
     /// If the array has fewer items.
     #[inline(always)]
     fn at(&self, number: usize) -> NonNull<T> {
-        assert!(number <= self.items.len(), "behind the end of the array");
+        assert!(number <= self.capacity(), "behind the end of the array");
         // SAFETY: at most at the end of the array.
-        unsafe { self.start().add(number) }
+        unsafe { self.start.add(number) }
     }
 
-    /// Takes the newest item.
+    /// Takes the item that lies apart, or else the newest.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
-        if self.top == self.start() {
+        if self.has_apart() {
+            return T::out_of(mem::replace(&mut self.apart, T::NOTHING));
+        }
+        if self.top == self.start {
             return None;
         }
         // SAFETY: the top is above the beginning, so there is an item below it. It does not belong to the array any more
@@ -91,74 +103,104 @@ impl<T> Lifo<T> {
     /// The item, if the limit is reached.
     #[inline(always)]
     pub fn push(&mut self, item: T) -> Result<(), T> {
+        if self.has_apart() {
+            // SAFETY: the top is not at the end of the array while an item lies apart.
+            let top = unsafe { self.top.add(1) };
+            if top >= self.limit {
+                return Err(item);
+            }
+            // SAFETY: as above.
+            unsafe { self.top.write(item) };
+            self.top = top;
+            return Ok(());
+        }
         if self.top >= self.limit {
             return Err(item);
         }
-        // SAFETY: the top is below the limit, so there is a slot at it.
-        unsafe {
-            self.top.write(item);
-            self.top = self.top.add(1);
-        }
+        // There is nothing in the place, so nothing to drop.
+        mem::forget(mem::replace(&mut self.apart, item.into_place()));
         Ok(())
     }
 
-    /// The items, oldest first.
+    /// Whether an item lies apart.
     #[inline(always)]
-    pub fn items(&self) -> &[T] {
+    fn has_apart(&self) -> bool {
+        T::is_in(&self.apart)
+    }
+
+    /// Makes the item that lies apart the newest of the array. Each call for several items begins with this.
+    #[inline(always)]
+    fn join(&mut self) {
+        if !self.has_apart() {
+            return;
+        }
+        if let Some(item) = T::out_of(mem::replace(&mut self.apart, T::NOTHING)) {
+            // SAFETY: there was a slot at the top, since an item lay apart.
+            unsafe {
+                self.top.write(item);
+                self.top = self.top.add(1);
+            }
+        }
+    }
+
+    /// The items, oldest first, except that the one that lay apart is the last.
+    #[inline(always)]
+    pub fn items(&mut self) -> &[T] {
+        self.join();
         // SAFETY: the items below the top are initialised.
-        unsafe { slice::from_raw_parts(self.start().as_ptr(), self.len()) }
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len()) }
     }
 
     /// The number of items.
     #[inline(always)]
     pub fn len(&self) -> usize {
         // SAFETY: both point into one array, and the top is not below the beginning.
-        unsafe { self.top.offset_from_unsigned(self.start()) }
+        unsafe { self.top.offset_from_unsigned(self.start) + usize::from(self.has_apart()) }
     }
 
     /// The number of items that there is still room for.
     #[inline(always)]
     pub fn room(&self) -> usize {
-        if self.top >= self.limit {
-            return 0;
-        }
-        // SAFETY: both point into one array, and the limit is not below the top.
-        unsafe { self.limit.offset_from_unsigned(self.top) }
+        self.limit().saturating_sub(self.len())
     }
 
     /// The number of items that the array has room for.
+    #[inline(always)]
     pub fn capacity(&self) -> usize {
-        self.items.len()
+        self.capacity as usize
     }
 
     /// The number of items from which on no more are put.
+    #[inline(always)]
     pub fn limit(&self) -> usize {
         // SAFETY: both point into one array, and the limit is not below the beginning.
-        unsafe { self.limit.offset_from_unsigned(self.start()) }
+        unsafe { self.limit.offset_from_unsigned(self.start) }
     }
 
     /// Sets that number, to at most the capacity. More items than that stay.
     pub fn set_limit(&mut self, limit: usize) {
-        self.limit = self.at(limit.min(self.items.len()));
+        self.limit = self.at(limit.min(self.capacity()));
     }
 
     /// Moves the items behind the `n` oldest to the beginning.
     ///
     /// # Safety
-    /// There are `n` items, and the oldest `n` were moved out or need not be dropped.
+    /// There are `n` items, of which none lies apart. The oldest `n` were moved out or need not be dropped.
     unsafe fn close_up(&mut self, n: usize) {
-        let (start, rest) = (self.start(), self.len() - n);
+        let rest = self.len() - n;
         // SAFETY: the caller's promise: there are `rest` items behind the first `n`.
-        unsafe { start.copy_from(start.add(n), rest) };
+        unsafe { self.start.copy_from(self.start.add(n), rest) };
         self.top = self.at(rest);
     }
 }
 
-impl<T> Drop for Lifo<T> {
+impl<T: Item> Drop for Lifo<T> {
     fn drop(&mut self) {
-        let items = NonNull::slice_from_raw_parts(self.start(), self.len());
-        self.top = self.start();
-        // SAFETY: these were the items below the top.
+        self.join();
+        let items = NonNull::slice_from_raw_parts(self.start, self.len());
+        // SAFETY: the memory that `new` made, which nothing uses after this value. It is given back also if an item panics.
+        let _slots = unsafe { Slots::<T>::from_start(self.start.cast(), self.capacity()) };
+        // SAFETY: these are the items of the array.
         unsafe { items.drop_in_place() };
     }
 }
@@ -179,22 +221,49 @@ mod tests {
 
     #[test]
     fn items_above_a_lowered_limit_stay_and_no_more_are_put() {
-        let mut lifo = Lifo::new(4);
+        let mut lifo = Lifo::<u32>::new(4);
         assert!((1..=4).all(|item| lifo.push(item).is_ok()));
         assert_eq!(lifo.push(5), Err(5), "the array is full");
         lifo.set_limit(2);
         assert_eq!((lifo.room(), lifo.limit(), lifo.push(5)), (0, 2, Err(5)));
         assert_eq!(lifo.push_slots(1), None);
-        assert_eq!(lifo.pop_exactly(3), Some(&[2, 3, 4][..]));
+        assert_eq!(lifo.pop_exactly(3), Some(&[3, 4, 1][..]));
         assert_eq!((lifo.room(), lifo.push(6), lifo.push(7)), (1, Ok(()), Err(7)));
-        assert_eq!(lifo.items(), [1, 6]);
+        assert_eq!(lifo.items(), [2, 6]);
         lifo.set_limit(9);
         assert_eq!((lifo.limit(), lifo.capacity(), lifo.room()), (4, 4, 2));
     }
 
     #[test]
+    fn an_item_that_lies_apart_counts_and_leaves_whatever_comes_next() {
+        for capacity in 0..4 {
+            let mut lifo = Lifo::new(capacity);
+            let put = (1..=9).take_while(|&item| lifo.push(item).is_ok()).count();
+            assert_eq!((put, lifo.len(), lifo.room(), lifo.capacity()), (capacity, capacity, 0, capacity));
+            assert_eq!(lifo.items(), (2..=capacity).chain((1..=capacity).take(1)).collect::<Vec<_>>());
+        }
+        let two = || {
+            let mut lifo = Lifo::<u32>::new(4);
+            assert_eq!((lifo.push(2), lifo.push(1), lifo.len(), lifo.room()), (Ok(()), Ok(()), 2, 2));
+            lifo
+        };
+        assert_eq!((two().pop_exactly(3), two().push_slots(3)), (None, None));
+        assert_eq!((two().pop_exactly(2), two().pop_slice(1)), (Some(&[1, 2][..]), &[2][..]));
+        let mut lifo = two();
+        lifo.push_slots(1).unwrap()[0] = 3;
+        assert_eq!((lifo.push(4), lifo.push(5), lifo.len()), (Ok(()), Err(5), 4));
+        lifo.set_limit(1);
+        assert_eq!((lifo.push(6), lifo.room(), lifo.items()), (Err(6), 0, &[1, 2, 3, 4][..]));
+        let mut cold = [0; 3];
+        assert_eq!(
+            (lifo.coldest_into(&mut cold), cold, lifo.pop(), lifo.pop()),
+            (3, [1, 2, 3], Some(4), None)
+        );
+    }
+
+    #[test]
     fn the_newest_comes_out_first_and_the_oldest_leave_in_bulk() {
-        let mut lifo = Lifo::new(4);
+        let mut lifo = Lifo::<u32>::new(4);
         assert_eq!(lifo.extend(&[1, 2, 3, 4, 5, 6], |&item| item), 4);
         assert_eq!(lifo.push(5), Err(5));
         let mut cold = Vec::new();

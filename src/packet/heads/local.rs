@@ -8,7 +8,7 @@ use crate::pool::Drain;
 use crate::slab::Object;
 use crate::stats::Tally;
 use crate::sync::Worker;
-use crate::sys::lifo::Lifo;
+use crate::sys::lifo::{Lifo, Owned};
 
 /// A worker's state. The fields of the hot path come first, within one cache line.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Local {
     /// An empty vector with which the slow path moves heads.
     pub(super) scratch: Vec<Object<Head>>,
 }
+
+impl Owned for Object<Head> {}
 
 impl Local {
     pub(super) fn new(origin: Origin, size: usize) -> Local {
@@ -54,7 +56,7 @@ impl Local {
 }
 
 impl Shared {
-    /// Returns the head freed last, if the array has one.
+    /// Returns the next head, if the array has one.
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Object<Head>> {
         let mut local = self.locals.enter(w)?;

@@ -2,14 +2,14 @@
 
 use crate::stats::{Count, Tally};
 use crate::sync::{PerWorker, Roster, Worker};
-use crate::sys::lifo::Lifo;
+use crate::sys::lifo::{Item, Lifo};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// One worker's pairs.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Stack<T> {
+pub(super) struct Stack<T: Item> {
     /// It has room for the maximum number of pairs.
     items: Lifo<T>,
     tally: Tally,
@@ -29,14 +29,14 @@ pub(super) struct ReadyPacketsCounters {
 ///
 /// Conservation: `kept - taken - released == now`.
 #[derive(Debug)]
-pub(super) struct Stacks<T> {
+pub(super) struct Stacks<T: Item> {
     pub(super) locals: PerWorker<Stack<T>, ReadyPacketsCounters>,
     max: AtomicUsize,
     /// Total number of items that exist: no stack has room for more, whatever `max` says.
     all: usize,
 }
 
-impl<T> Stack<T> {
+impl<T: Item> Stack<T> {
     fn new(max: usize) -> Self {
         Stack { items: Lifo::new(max), tally: Tally::default() }
     }
@@ -52,13 +52,13 @@ impl<T> Stack<T> {
     }
 }
 
-impl<T> Stacks<T> {
+impl<T: Item> Stacks<T> {
     pub(super) fn new(roster: &Roster, max: usize, all: usize) -> Self {
         let locals = PerWorker::new(roster, || Stack::new(max.min(all)));
         Stacks { locals, max: AtomicUsize::new(max), all }
     }
 
-    /// Takes the worker's newest item.
+    /// Takes the worker's next item.
     #[inline(always)]
     pub(super) fn get(&self, w: &mut Worker) -> Option<T> {
         let mut stack = self.locals.enter(w)?;
@@ -169,6 +169,7 @@ mod tests {
     use crate::pool::{Frame, Shrinker};
     use crate::ring::tests::{model, thread};
     use crate::sync::{Roster, Worker};
+    use crate::sys::lifo::Owned;
     use std::num::NonZeroU32;
     use std::sync::{Arc, Weak};
     use std::time::Duration;
@@ -215,6 +216,8 @@ mod tests {
     }
     /// Ready frames, kept in the same way as pairs.
     struct Ready(Stacks<Frame>);
+
+    impl Owned for Frame {}
 
     impl Shrinker for Ready {
         fn relieve(&self, w: &mut Worker) -> usize {

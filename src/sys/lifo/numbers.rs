@@ -1,10 +1,10 @@
 //! HOT: numbers in bulk, which are copied.
 
-use super::Lifo;
+use super::{Item, Lifo};
 use std::slice;
 use zerocopy::FromZeros;
 
-impl<T: Copy + FromZeros> Lifo<T> {
+impl<T: Item + Copy + FromZeros> Lifo<T> {
     /// Takes the newest `n` items, or all if there are fewer. The oldest of them comes first.
     #[inline(always)]
     pub fn pop_slice(&mut self, n: usize) -> &[T] {
@@ -14,6 +14,7 @@ impl<T: Copy + FromZeros> Lifo<T> {
     /// Takes the newest `n` items, oldest first. Returns None if there are fewer.
     #[inline(always)]
     pub fn pop_exactly(&mut self, n: usize) -> Option<&[T]> {
+        self.join();
         if n > self.len() {
             return None;
         }
@@ -41,6 +42,7 @@ impl<T: Copy + FromZeros> Lifo<T> {
     /// there is no room for `n` items.
     #[inline(always)]
     pub fn push_slots(&mut self, n: usize) -> Option<&mut [T]> {
+        self.join();
         if n > self.room() {
             return None;
         }
