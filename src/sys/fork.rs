@@ -2,7 +2,8 @@
 //! kernel or a peer are not mapped in a child, and must not be touched there.
 //!
 //! One word of the process lies in a page that the kernel clears in a child (MADV_WIPEONFORK, Linux 4.14), so that the
-//! check costs a comparison. Soundness does not depend on the result: it only gives an early error.
+//! check costs a comparison. What is sound without it stays sound: what a child must not touch is not mapped there. The
+//! exception is memory whose frames are lent, which the caller keeps from a child (`Memory::shared`).
 
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
@@ -38,6 +39,16 @@ impl Birthplace {
     pub fn here() -> Birthplace {
         let process = HERE.process.load(Relaxed);
         Birthplace(if process == 0 { enter() } else { process })
+    }
+
+    /// The number of that process, for memory that a handler of signals reads.
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The process of that [`number`](Self::number).
+    pub(super) fn of_number(number: u32) -> Birthplace {
+        Birthplace(number)
     }
 
     /// Whether this is another process than that one: its child, or a child's child.

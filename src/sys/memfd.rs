@@ -14,6 +14,7 @@ mod lost;
 
 use super::cpu;
 use super::dump::leave_out_of_dumps;
+use super::fork::Birthplace;
 use super::slow_close::PeerDescriptor;
 use lost::Guard;
 use rustix::fs::{
@@ -85,6 +86,7 @@ pub struct SharedMemory {
 struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    birthplace: Birthplace,
 }
 
 // SAFETY: any thread may unmap a range of addresses, and the drop unmaps it once.
@@ -92,6 +94,10 @@ unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // A child does not have it. Other memory may lie there.
+        if self.birthplace.is_elsewhere() {
+            return;
+        }
         // SAFETY: `Mapping::of` mapped the range, and every word and slot in use holds its memory by Arc.
         let done = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(done.is_ok(), "munmap of memory we mapped: {done:?}");
@@ -127,7 +133,7 @@ impl Mapping {
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing of ours.
         let base = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
-        let mapping = Mapping { base, len };
+        let mapping = Mapping { base, len, birthplace: Birthplace::here() };
         // SAFETY: the mapping was just made; the advice changes no byte.
         unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
         leave_out_of_dumps(base.as_ptr(), len);

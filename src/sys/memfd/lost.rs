@@ -14,10 +14,12 @@
 //! before that are bytes that a peer might have written as well.
 //!
 //! The handler is installed with the first guard and stays. Signals that are not about a guarded mapping, such as
-//! hardware errors, go to the handler that was there before, or end the process as they always did. A handler that is
-//! installed later disables the guards, unless it passes unknown signals on to the former handler.
+//! hardware errors, go to the handler that was there before, or end the process as they always did. If that handler
+//! replaces this one on a signal that was merely sent (kill(2)), this one is installed again. A handler that is installed
+//! later disables the guards, unless it passes unknown signals on to the former handler.
 
 use crate::sys::errno::last_errno;
+use crate::sys::fork::Birthplace;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::ffi::{c_int, c_void};
@@ -37,15 +39,18 @@ static ENTERING: Mutex<()> = Mutex::new(());
 /// The handler of the signal before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// One mapping, or none if `base` is 0.
+/// One mapping, or none if `base` is 0 or if a process made it of which this one is a child: a child has the table, but
+/// not the mappings ([`SharedMemory`](super::SharedMemory)), and other memory of its own may lie there.
 #[derive(Debug)]
 struct Place {
-    /// Odd while the three fields below are being written, and another even number afterwards.
+    /// Odd while the four fields below are being written, and another even number afterwards.
     version: AtomicU32,
     base: AtomicUsize,
     len: AtomicUsize,
     /// Bytes of a page of its file.
     page: AtomicUsize,
+    /// The number of the process that made the mapping.
+    process: AtomicU32,
     lost: AtomicBool,
 }
 
@@ -66,21 +71,33 @@ impl Range {
 impl Place {
     const fn free() -> Place {
         let [base, len, page] = [const { AtomicUsize::new(0) }; 3];
-        Place { version: AtomicU32::new(0), base, len, page, lost: AtomicBool::new(false) }
+        let [version, process] = [const { AtomicU32::new(0) }; 2];
+        Place { version, base, len, page, process, lost: AtomicBool::new(false) }
+    }
+
+    /// Whether a mapping may be entered.
+    fn is_free(&self) -> bool {
+        self.base.load(Relaxed) == 0 || self.is_of_another_process()
+    }
+
+    fn is_of_another_process(&self) -> bool {
+        Birthplace::of_number(self.process.load(Relaxed)).is_elsewhere()
     }
 
     /// Called with [`ENTERING`] held.
     fn write(&self, range: Range) {
-        let version = self.version.load(Relaxed);
-        self.version.store(version.wrapping_add(1), Relaxed);
+        // It is odd already if this process is a child that was forked while its parent wrote the entry.
+        let odd = self.version.load(Relaxed) | 1;
+        self.version.store(odd, Relaxed);
         // Release: pairs with the acquire fence in `read`: a thread that sees a value below sees that version, or a
         // later one.
         fence(Release);
         self.base.store(range.base, Relaxed);
         self.len.store(range.len, Relaxed);
         self.page.store(range.page, Relaxed);
+        self.process.store(Birthplace::here().number(), Relaxed);
         // Release: pairs with the acquire in `read`: a thread that sees this version sees the values above.
-        self.version.store(version.wrapping_add(2), Release);
+        self.version.store(odd.wrapping_add(1), Release);
     }
 
     /// The entered mapping. None if there is none, or if the entry is being changed; no thread uses that mapping.
@@ -88,16 +105,20 @@ impl Place {
         // Acquire: pairs with the last store of `write`.
         let version = self.version.load(Acquire);
         let [base, len, page] = [&self.base, &self.len, &self.page].map(|word| word.load(Relaxed));
+        let is_here = !self.is_of_another_process();
         // Acquire: pairs with the release fence in `write`.
         fence(Acquire);
         let whole = version.is_multiple_of(2) && self.version.load(Relaxed) == version;
-        (whole && base != 0).then_some(Range { base, len, page })
+        (whole && is_here && base != 0).then_some(Range { base, len, page })
     }
 }
 
 /// A mapping is guarded as long as this exists. It must be dropped before the mapping is.
 #[derive(Debug)]
-pub(super) struct Guard(&'static Place);
+pub(super) struct Guard {
+    place: &'static Place,
+    birthplace: Birthplace,
+}
 
 impl Guard {
     /// Guards `len` bytes from `base` on, of a file with pages of `page` bytes.
@@ -113,47 +134,54 @@ impl Guard {
         static INSTALLED: OnceLock<Result<(), Errno>> = OnceLock::new();
         (*INSTALLED.get_or_init(install))?;
         let _alone = ENTERING.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = PLACES.iter().find(|place| place.base.load(Relaxed) == 0).ok_or(Errno::NOBUFS)?;
+        let place = PLACES.iter().find(|place| place.is_free()).ok_or(Errno::NOBUFS)?;
         place.lost.store(false, Relaxed);
         place.write(Range { base: base.addr().get(), len, page });
-        Ok(Guard(place))
+        Ok(Guard { place, birthplace: Birthplace::here() })
     }
 
     /// Whether the mapping is memory of this process alone by now, at least in part.
     pub(super) fn is_lost(&self) -> bool {
         // Relaxed: it is set by the thread that accessed the mapping. That thread asks, or the order comes from what
         // the threads share.
-        self.0.lost.load(Relaxed)
+        self.place.lost.load(Relaxed)
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        // In a child the entry may have another mapping by now.
+        if self.birthplace.is_elsewhere() {
+            return;
+        }
         let _alone = ENTERING.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.write(Range { base: 0, len: 0, page: 0 });
+        self.place.write(Range { base: 0, len: 0, page: 0 });
     }
 }
 
-/// Makes [`on_sigbus`] the handler.
+/// Keeps the handler that is there, and makes [`on_sigbus`] the handler.
 fn install() -> Result<(), Errno> {
-    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
     // SAFETY: all zeros is a sigaction: the default action, no flags, an empty mask.
-    let (mut before, mut ours) =
-        unsafe { (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed::<libc::sigaction>()) };
-    ours.sa_sigaction = handler as usize;
-    // On the stack for signals if the thread has one; system calls are restarted.
-    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    let mut before = unsafe { std::mem::zeroed::<libc::sigaction>() };
     // SAFETY: only asks, into memory of ours.
     if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) } != 0 {
         return Err(last_errno());
     }
     // Stored before the first signal can come to this handler.
     BEFORE.get_or_init(|| before);
+    if set_handler() { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Makes [`on_sigbus`] the handler; also within a handler. Returns whether it is.
+fn set_handler() -> bool {
+    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
+    // SAFETY: as in `install`.
+    let mut ours = unsafe { std::mem::zeroed::<libc::sigaction>() };
+    ours.sa_sigaction = handler as usize;
+    // On the stack for signals if the thread has one; system calls are restarted.
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: the handler does only what is safe in a handler, and hands on signals that are not its own.
-    if unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) } != 0 {
-        return Err(last_errno());
-    }
-    Ok(())
+    unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) == 0 }
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -191,20 +219,36 @@ fn put_anonymous(base: usize, len: usize) -> bool {
 fn hand_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let before = BEFORE.get().map_or((libc::SIG_DFL, 0), |before| (before.sa_sigaction, before.sa_flags));
     match before {
-        // A signal that a process sent. An access that cannot be made is not ignored.
-        (libc::SIG_IGN, _) if code <= 0 => {}
+        // A signal that a process sent, or one about a page that nobody has accessed. An access that cannot be made is
+        // not ignored.
+        (libc::SIG_IGN, _) if !is_access(code) => {}
         (libc::SIG_DFL | libc::SIG_IGN, _) => end(signal),
         (handler, flags) if flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: a handler that was installed with this flag takes these.
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
                 unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);
+            stay(code);
         }
         (handler, _) => {
             // SAFETY: a handler that was installed without it takes the number.
             let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
+            stay(code);
         }
+    }
+}
+
+/// Whether the signal is about an access, which is made again when the handler returns.
+fn is_access(code: c_int) -> bool {
+    code > 0 && code != libc::BUS_MCEERR_AO
+}
+
+/// Installs the handler again, after the one before has returned from a signal that is about no access. Rust's own sets
+/// the default action, for the access to end the process when it is made again.
+fn stay(code: c_int) {
+    if !is_access(code) {
+        set_handler();
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::super::{Sealing, SharedMemory};
 use super::*;
+use crate::sys::fork::in_child;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::mmap;
 use std::os::fd::OwnedFd;
@@ -195,6 +196,55 @@ fn whoever_handled_the_signal_before_hears_of_the_rest() {
     );
     let codes: Vec<_> = ended.iter().map(ExitStatus::code).collect();
     assert_eq!(codes, [Some(61), Some(62), Some(63)]);
+}
+
+/// Found in a review: the handler that Rust installs made the signal end the process from then on, guards or not.
+#[test]
+fn a_signal_that_was_only_sent_takes_no_guard_away() {
+    let ended = alone(
+        "a_signal_that_was_only_sent_takes_no_guard_away",
+        &[("as rust has it", || {
+            let (file, cut) = trusted(1);
+            send_sigbus();
+            ftruncate(&file, 0).unwrap();
+            let mut read = [7; 8];
+            assert!(cut.read(0, &mut read) && read == [0; 8] && cut.is_lost());
+        })],
+    );
+    assert!(ended[0].success(), "{ended:?}");
+}
+
+/// Found in a review: the entry of the parent was found first, and all that the child had there became zeros.
+#[test]
+fn a_page_that_is_lost_in_a_child_is_not_taken_for_its_parents() {
+    let ended = alone(
+        "a_page_that_is_lost_in_a_child_is_not_taken_for_its_parents",
+        &[("a child", || {
+            let (_file, parents) = trusted(64);
+            let base = parents.base.as_ptr();
+            assert!(in_child(|| {
+                let access = ProtFlags::READ | ProtFlags::WRITE;
+                let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+                // SAFETY: it replaces nothing: a child does not have its parent's mapping.
+                unsafe { mmap_anonymous(base.cast(), 64 * PAGE, access, flags) }.unwrap();
+                // SAFETY: mapped just now, and ours alone.
+                unsafe { base.write_bytes(7, 64 * PAGE) };
+                let (cut, inside) = (file(1), base.wrapping_add(32 * PAGE));
+                let flags = MapFlags::SHARED | MapFlags::FIXED;
+                // SAFETY: it replaces one page of that mapping, to which there is no reference.
+                unsafe { mmap(inside.cast(), PAGE, access, flags, &cut, 0) }.unwrap();
+                let inside = NonNull::new(inside).unwrap();
+                // SAFETY: no other code uses the page.
+                let guard = unsafe { Guard::new(inside, PAGE, PAGE) }.unwrap();
+                ftruncate(&cut, 0).unwrap();
+                assert_eq!((touch(inside), guard.is_lost()), (0, true));
+                for page in (0..64).filter(|page| *page != 32) {
+                    assert_eq!(touch(NonNull::new(base.wrapping_add(page * PAGE)).unwrap()), 7);
+                }
+            }));
+        })],
+    );
+    assert!(ended[0].success(), "{ended:?}");
 }
 
 #[test]
