@@ -1,5 +1,7 @@
-//! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). No call here waits.
+//! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). No call here waits,
+//! except that [`Listener::open`] may wait a second for others that open a path in the same folder.
 
+mod alone;
 mod name;
 #[cfg(test)]
 mod tests;
@@ -154,7 +156,7 @@ impl Listener {
     ///
     /// # Errors
     /// The error of bind(2), chown(2), chmod(2) or listen(2). `ADDRINUSE` if another socket listens there, or if
-    /// another kind of file is there. `STALE` if another process put another file in its place.
+    /// another kind of file is there. `STALE` if another process put another file in its place, or removed it.
     #[cold]
     pub fn open(path: &Path, access: Access) -> Result<Listener, Errno> {
         Listener::open_by_steps(path, access).map_err(ListenError::errno)
@@ -169,6 +171,8 @@ impl Listener {
         if name::is_abstract(path) {
             return Ok(Listener::open_abstract(path)?);
         }
+        // Until it listens, the socket looks dead to others who want the path.
+        let _alone = alone::beside(path);
         let (found, unclosed) = (socket_at(path), Unclosed::default());
         if found.is_some()
             && connected(path).map(|socket| Connection::new(socket, &unclosed)).err()
@@ -188,6 +192,10 @@ impl Listener {
         // The umask may have removed some of them.
         give_access(&listener.path, listener.made, access)?;
         listen(&listener.socket, BACKLOG)?;
+        // One that did not wait may have taken it for dead, and no peer would ever find it.
+        if socket_at(&listener.path) != listener.made {
+            return Err(Errno::STALE.into());
+        }
         Ok(listener)
     }
 
@@ -217,6 +225,14 @@ impl Listener {
         // A peer that came and went does not count. Any other error occurs the next time as well.
         let accepted = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
         Some(Connection::new(accepted, &self.unclosed))
+    }
+}
+
+#[cfg(test)]
+impl Listener {
+    /// Accepts no peer any more, and is readable all the time.
+    pub(crate) fn shut(&self) {
+        shutdown(&self.socket, Shutdown::Both).expect("it listens");
     }
 }
 
@@ -388,7 +404,14 @@ impl Connection {
             self.unclosed.leave(descriptors);
             return if has_no_room { Received::NoRoom } else { Received::UnknownDescriptor };
         }
+        // The message may need their room.
+        drop(descriptors);
         match self.take(into, most, RecvFlags::empty()) {
+            // Another thread has taken the room.
+            (Ok(Some(Taken { unseen: true, .. })), _) => {
+                self.has_unknown.set(true);
+                Received::NoRoom
+            }
             (Ok(Some(Taken { len, .. })), descriptors) => Received::Message(len, descriptors),
             (Err(Errno::AGAIN | Errno::INTR), _) => Received::Nothing,
             _ => Received::End,

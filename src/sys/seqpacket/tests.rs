@@ -4,6 +4,8 @@ use super::*;
 use crate::sys::event::Event;
 use crate::sys::poor::in_poor_process;
 use rustix::net::SocketAddrUnix;
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant};
 
 fn path(name: &str) -> PathBuf {
@@ -71,6 +73,23 @@ fn a_process_that_is_out_of_descriptors_blames_no_peer() {
         let all: Vec<_> = std::iter::from_fn(|| event().ok()).collect();
         assert!(!all.is_empty() && matches!(server.receive(&mut [0; 8]), Received::NoRoom));
         assert!(matches!(server.receive(&mut [0; 8]), Received::End));
+    });
+}
+
+/// Found in a review: the descriptors that were looked at first took the room of those that were received.
+#[test]
+fn a_message_needs_no_more_room_than_for_its_own_descriptors() {
+    let test = "a_message_needs_no_more_room_than_for_its_own_descriptors";
+    in_poor_process(module_path!(), test, || {
+        let path = path("one-descriptor-left");
+        let listener = Listener::new(&path).unwrap();
+        let client = Connection::open(&path).unwrap();
+        let server = listener.accept().unwrap();
+        let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
+        client.send(b"one", Some(event().unwrap().as_fd())).unwrap();
+        let mut all: Vec<_> = std::iter::from_fn(|| event().ok()).collect();
+        all.pop();
+        assert!(matches!(server.receive(&mut [0; 8]), Received::Message(3, one) if one.len() == 1));
     });
 }
 
@@ -251,6 +270,27 @@ fn a_dead_socket_is_replaced_and_a_live_one_or_a_file_is_not() {
     assert_eq!(Listener::new(&path).unwrap_err(), Errno::ADDRINUSE);
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::remove_file(&path).unwrap();
+}
+
+/// Found in a review: of two that replaced a dead socket, one removed the live one of the other, which no peer found then.
+#[test]
+fn of_two_that_replace_a_dead_socket_at_once_none_listens_where_no_peer_finds_it() {
+    let path = path("at-once");
+    for _ in 0..300 {
+        let dead = new().unwrap();
+        bind(&dead, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        drop(dead);
+        let start = Barrier::new(2);
+        let open = || {
+            start.wait();
+            Listener::new(&path)
+        };
+        let opened =
+            thread::scope(|scope| [(); 2].map(|()| scope.spawn(open)).map(|one| one.join().unwrap()));
+        let mut listening = opened.iter().flatten();
+        assert_eq!(listening.next().unwrap().made, socket_at(&path));
+        assert!(listening.next().is_none());
+    }
 }
 
 /// Found: DPDK's memif listens at an abstract name by default, and no peer could connect to it.
