@@ -107,10 +107,10 @@ impl Asked {
 
     /// Returns whether it takes the frame. Counts those that it leaves.
     fn takes(&self, frame: &[u8]) -> bool {
-        let before = self.counts.get(0);
+        let before = self.counts.get(0).unwrap();
         let verdict = self.program.verdict(frame).unwrap();
         assert!([PASS, REDIRECT].contains(&verdict), "{verdict}");
-        assert_eq!(self.counts.get(0) - before, u64::from(verdict == PASS), "{frame:x?}");
+        assert_eq!(self.counts.get(0).unwrap() - before, u64::from(verdict == PASS), "{frame:x?}");
         verdict == REDIRECT
     }
 }

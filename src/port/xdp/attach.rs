@@ -92,8 +92,8 @@ impl Attachment {
         self.taking.as_ref()
     }
 
-    /// Number of frames of `queue` that its program has left to the kernel.
-    pub(super) fn left(&self, queue: u32) -> u64 {
+    /// Number of frames of `queue` that its program has left to the kernel. None if it cannot be read now.
+    pub(super) fn left(&self, queue: u32) -> Option<u64> {
         self.installed.maps.left(queue)
     }
 

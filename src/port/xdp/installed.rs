@@ -54,9 +54,9 @@ impl Maps {
         RedirectProgram::load(&self.sockets, selection.as_ref(), self.several)
     }
 
-    /// Number of frames of `queue` that were left to the kernel.
-    pub(super) fn left(&self, queue: u32) -> u64 {
-        self.counts.as_ref().map_or(0, |counts| counts.get(queue))
+    /// Number of frames of `queue` that were left to the kernel. None if it cannot be read now.
+    pub(super) fn left(&self, queue: u32) -> Option<u64> {
+        self.counts.as_ref().map_or(Some(0), |counts| counts.get(queue).ok())
     }
 }
 

@@ -221,7 +221,7 @@ pub struct XdpPort {
     /// The kernel's counts that are already in `counters`.
     published: Cell<KernelCounts>,
     /// The program's count that is already in `counters`.
-    left: Cell<u64>,
+    left: Cell<Option<u64>>,
     counters: Arc<PortCounters>,
     /// When the interface's MTU was last asked for.
     mtu_asked: Instant,

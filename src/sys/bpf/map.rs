@@ -348,13 +348,16 @@ impl KernelCounts {
         Map::given(map, BPF_MAP_TYPE_ARRAY).map(KernelCounts).map_err(failed(BpfStep::LookAtMap))
     }
 
-    /// The count of `queue`; 0 if the queue has none.
+    /// The count of `queue`.
+    ///
+    /// # Errors
+    /// `NOENT` if the queue has none; otherwise the error of bpf(2), or the broker's.
     ///
     /// # Cost
     /// One system call.
     #[cold]
-    pub fn get(&self, queue: u32) -> u64 {
-        self.0.get(queue.to_ne_bytes()).map_or(0, u64::from_ne_bytes)
+    pub fn get(&self, queue: u32) -> Result<u64, Errno> {
+        self.0.get(queue.to_ne_bytes()).map(u64::from_ne_bytes)
     }
 
     pub(super) fn raw(&self) -> i32 {
