@@ -4,6 +4,7 @@
 #![cfg_attr(miri, allow(unused_mut))]
 
 use crate::limits::CACHE_LINE;
+use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{io, ptr};
 
@@ -22,6 +23,22 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 /// `InvalidInput` if this process may not use that core; otherwise the error of `sched_setaffinity(2)`.
 pub fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only(cpu)?)?)
+}
+
+/// Makes the calling thread an ordinary one that may run where the first thread of the process may. Before, it has the
+/// cores and the policy of the thread that started it, which may be one core that a worker never leaves.
+///
+/// It is left as it is where the system refuses.
+#[cold]
+#[cfg_attr(not(feature = "memif"), allow(dead_code))]
+pub(super) fn unpin() {
+    if let Ok(cores) = sched_getaffinity(Some(getpid())) {
+        let _ = sched_setaffinity(None, &cores);
+    }
+    let priority: libc::c_int = 0;
+    // SAFETY: it reads the priority, which is the only field of a `sched_param`. The function of the C library does
+    // nothing in musl.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, &raw const priority) };
 }
 
 /// A set of that core alone.

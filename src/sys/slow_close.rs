@@ -6,7 +6,8 @@
 //! room for them, or that is never received. The last close of memory frees its pages, of which a peer may have many.
 //!
 //! So no descriptor of a message is closed before its kind is known ([`is_known`]). Descriptors of unknown kind, memory
-//! and its mappings are left to a thread of their own, or to the process's end if there is no thread.
+//! and its mappings are left to a thread of their own, which takes no time from the worker that starts it: it may run on
+//! all cores of the process. If no thread can be started, they wait until one can.
 //!
 //! What is left counts for the listener that accepted the peer, or for the port that connected to it ([`Unclosed`]). If
 //! 64 things of one listener or port are left, it gets no new peer, and all others still get theirs. So a hostile peer
@@ -17,12 +18,13 @@
 //! that is about to give privileges up first keeps everything open ([`defer_closing`]), and closes it afterwards
 //! ([`close_deferred`]).
 
+use super::cpu;
 use rustix::fs::fcntl_get_seals;
-use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::{fs, io};
 
 /// The name in /proc of an eventfd. No file can have such a name, which has no slash.
 const EVENT: &str = "anon_inode:[eventfd]";
@@ -36,6 +38,8 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// What was left while no thread was to start. None: threads may start.
 static DEFERRED: Mutex<Option<Vec<Left>>> = Mutex::new(None);
+/// What was left while no thread could be started.
+static WAITING: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
 /// The number of things that the peers of one listener, or of one port that connects, have left unclosed. A clone has
 /// the same number.
@@ -50,21 +54,24 @@ struct Left {
 }
 
 impl Unclosed {
-    /// Drops it on a thread of its own. Never drops it if there is no thread.
+    /// Drops it on a thread of its own. If none can be started now, tries again whenever more is left, or a peer may come.
     #[cold]
     pub(super) fn leave<T: Send + 'static>(&self, what: T) {
         self.0.fetch_add(1, Relaxed);
         LEFT.fetch_add(1, Relaxed);
         let left = Left { what: Some(Box::new(what)), unclosed: self.clone() };
-        if let Some(deferred) = deferred().as_mut() {
+        if let Some(deferred) = locked(&DEFERRED).as_mut() {
             return deferred.push(left);
         }
         // Without the lock: other workers may have something to leave.
-        close(left);
+        if close(left) {
+            close_waiting();
+        }
     }
 
     /// Whether so much is left unclosed that no new peer is to be accepted or connected to.
     pub(super) fn is_too_much(&self) -> bool {
+        close_waiting();
         are_too_many(self.0.load(Relaxed), LEFT.load(Relaxed))
     }
 }
@@ -149,32 +156,64 @@ pub(super) fn is_event(descriptor: &impl AsFd) -> bool {
     name.is_ok_and(|name| name.as_os_str() == EVENT)
 }
 
-/// Starts a thread that drops it.
-fn close(left: Left) {
+/// Starts a thread that drops it. Returns whether there is one; otherwise it waits.
+fn close(left: Left) -> bool {
     let left = Arc::new(Mutex::new(Some(left)));
     let its = Arc::clone(&left);
-    let close = move || drop(its.lock().unwrap_or_else(PoisonError::into_inner).take());
-    if thread::Builder::new().name("close".into()).spawn(close).is_err() {
-        std::mem::forget(left);
+    let close = move || {
+        cpu::unpin();
+        let left = locked(&its).take();
+        drop(left);
+    };
+    let started = start(close).is_ok();
+    if !started {
+        locked(&WAITING).extend(locked(&left).take());
+    }
+    started
+}
+
+/// Closes what has waited for a thread, unless no thread is to start.
+fn close_waiting() {
+    while locked(&DEFERRED).is_none() {
+        let next = locked(&WAITING).pop();
+        if !next.is_some_and(close) {
+            break;
+        }
     }
 }
 
-fn deferred() -> MutexGuard<'static, Option<Vec<Left>>> {
-    DEFERRED.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread can start none.
+    static NO_THREADS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+fn start(close: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    #[cfg(test)]
+    if NO_THREADS.get() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    thread::Builder::new().name("close".into()).spawn(close).map(drop)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps everything open that is left from now on, and starts no thread, until [`close_deferred`] is called. What is kept
 /// counts as unclosed: a listener with 64 such things accepts no new peer.
 #[cold]
 pub fn defer_closing() {
-    deferred().get_or_insert_default();
+    locked(&DEFERRED).get_or_insert_default();
 }
 
 /// Ends [`defer_closing`]: closes what was kept, on threads with the privileges of this one.
 #[cold]
 pub fn close_deferred() {
-    let deferred = deferred().take();
-    deferred.into_iter().flatten().for_each(close);
+    let deferred = locked(&DEFERRED).take();
+    for left in deferred.into_iter().flatten() {
+        close(left);
+    }
 }
 
 #[cfg(test)]
@@ -199,12 +238,12 @@ mod tests {
         defer_closing();
         Unclosed::default().leave(Told(tell));
         // Kept while its sender lives.
-        assert!(deferred().as_ref().is_some_and(|deferred| deferred.len() >= 2));
+        assert!(locked(&DEFERRED).as_ref().is_some_and(|deferred| deferred.len() >= 2));
         assert!(told.try_recv().is_err());
         close_deferred();
         let closed: Vec<_> = told.iter().collect();
         assert_eq!(closed, [Some("close".to_owned()), Some("close".to_owned())]);
-        assert!(deferred().is_none());
+        assert!(locked(&DEFERRED).is_none());
     }
 
     /// Its drop waits while a thread has the lock, as a close waits for a peer.
@@ -231,6 +270,52 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(60);
         while attacked.is_too_much() {
             assert!(Instant::now() < until, "what is closed counts no longer");
+            thread::yield_now();
+        }
+    }
+
+    struct ToldWhere(Sender<(Vec<usize>, i64)>);
+
+    impl Drop for ToldWhere {
+        fn drop(&mut self) {
+            // SAFETY: it only asks.
+            let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+            let _ = self.0.send((cpu::allowed().unwrap(), policy));
+        }
+    }
+
+    /// Found in a review: the thread had the worker's core and policy, and took half of its time, or never ran.
+    #[test]
+    fn what_a_pinned_worker_leaves_is_closed_on_all_cores_of_the_process_by_an_ordinary_thread() {
+        let cores = cpu::allowed().unwrap();
+        let last = *cores.last().unwrap();
+        let (tell, told) = channel();
+        let worker = move || {
+            cpu::pin(last).unwrap();
+            let priority: libc::c_int = 0;
+            // SAFETY: it reads the priority.
+            let set = unsafe {
+                libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const priority)
+            };
+            assert_eq!(set, 0);
+            Unclosed::default().leave(ToldWhere(tell));
+        };
+        thread::spawn(worker).join().unwrap();
+        assert_eq!(told.recv().unwrap(), (cores, i64::from(libc::SCHED_OTHER)));
+    }
+
+    /// Found in a review: what was left in a moment without threads counted for good, and the port got no peer any more.
+    #[test]
+    fn what_is_left_while_no_thread_can_be_started_is_closed_later() {
+        let unclosed = Unclosed::default();
+        NO_THREADS.set(true);
+        for _ in 0..MOST {
+            unclosed.leave(());
+        }
+        NO_THREADS.set(false);
+        let until = Instant::now() + Duration::from_secs(60);
+        while unclosed.is_too_much() {
+            assert!(Instant::now() < until, "it still counts");
             thread::yield_now();
         }
     }

@@ -47,7 +47,7 @@ const OF_ALL_X86: &str =
     "access arch_prctl epoll_create epoll_wait eventfd getrlimit lstat poll readlink select stat time";
 /// Calls of all sides for themselves alone: the first argument is the process's own number, or 0. A program that a broker
 /// runs has the broker's filters, so it has only the 0.
-const OF_ITSELF: &str = "prlimit64 sched_setaffinity tgkill";
+const OF_ITSELF: &str = "prlimit64 sched_setaffinity sched_setscheduler tgkill";
 /// musl's raise(3) and abort(3) use tkill(2), which takes the number of a thread. The process's number is that of its
 /// first thread. Another thread cannot raise a signal, and its abort(3) ends the process by SIGSEGV.
 const OF_ITSELF_MUSL: &str = if cfg!(target_env = "musl") { "tkill" } else { "" };
