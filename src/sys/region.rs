@@ -159,7 +159,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `bytes` bytes, faults them in and numbers their chunks. The length is rounded up to 2 MiB, or to a
+    /// Maps at least `bytes` bytes, faults them in (from Linux 5.14 on) and numbers their chunks. The length is rounded up to 2 MiB, or to a
     /// page if `preference` is [`BackingPreference::Small`].
     ///
     /// # Errors
@@ -303,7 +303,8 @@ fn map(len: usize, preference: BackingPreference, guarded: bool) -> Result<Mappe
                 continue;
             }
             let placed = place(len, MapFlags::HUGETLB | flag, None, guarded);
-            match placed.and_then(|placed| populate(placed.base, len).map(|_| placed).map_err(refusal)) {
+            match placed.and_then(|placed| populate(placed.base, len, None).map(|_| placed).map_err(refusal))
+            {
                 Ok(Placed { base, fences }) => {
                     return Ok(Mapped { base, backing: Backing { kind, refused }, file: None, fences });
                 }
@@ -327,11 +328,11 @@ fn small(
     refused: &mut Vec<String>,
 ) -> rustix::io::Result<(*mut u8, PageKind)> {
     if preference == BackingPreference::Small {
-        return populate(base, len).map(|base| (base, PageKind::Small));
+        return populate(base, len, None).map(|base| (base, PageKind::Small));
     }
     // SAFETY: the range was mapped by the caller just now and is ours alone; the advice changes no byte.
     let advised = unsafe { madvise(base.cast(), len, Advice::LinuxHugepage) };
-    populate(base, len)?;
+    populate(base, len, None)?;
     match (advised, transparent_bytes(base)) {
         (Err(errno), _) => refused.push(format!("no transparent huge pages: {errno}")),
         (Ok(()), 0) => refused.push("no transparent huge pages: the kernel joined none".into()),

@@ -1,13 +1,18 @@
 //! Faults the pages of a mapping in, in parts between which the caller may end it.
 
 use super::unmap;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{self, Errno};
 use rustix::mm::{Advice, madvise};
 use std::cell::Cell;
+use std::os::fd::OwnedFd;
 
 /// Bytes that are faulted in by one call. The kernel takes some tens of milliseconds for them, and a signal that the process
 /// handles does not end the call.
 const PART: usize = 64 << 20;
+
+/// Bytes of a file that are allocated by one call.
+const ALLOCATED: usize = 2 << 20;
 
 thread_local! {
     /// Whether this thread goes on with a mapping, asked between two parts of it.
@@ -28,26 +33,53 @@ pub fn populating_while<T>(goes_on: fn() -> bool, make: impl FnOnce() -> T) -> T
     make()
 }
 
-/// Faults every page in, so that no later access can fail or stall. If that fails, unmaps the range.
-pub(super) fn populate(base: *mut u8, len: usize) -> io::Result<*mut u8> {
+/// Faults every page in, so that no later access can fail or stall; of a mapping of `file`, if there is one. If that fails,
+/// unmaps the range.
+///
+/// Before Linux 5.14 pages are faulted in by the first access to each, which may stall. The pages of a file are
+/// allocated before that, because an access that finds none left is a SIGBUS.
+pub(super) fn populate(base: *mut u8, len: usize, file: Option<&OwnedFd>) -> io::Result<*mut u8> {
     for from in (0..len).step_by(PART) {
-        let part = base.wrapping_add(from).cast();
-        let done = if from == 0 || GOES_ON.get()() {
-            // SAFETY: the range was just mapped by the caller and is ours alone; populating writes no byte.
-            unsafe { madvise(part, PART.min(len - from), Advice::LinuxPopulateWrite) }
-        } else {
+        let (part, n) = (base.wrapping_add(from), PART.min(len - from));
+        let done = if from > 0 && !GOES_ON.get()() {
             Err(Errno::INTR)
-        };
-        match done {
-            Ok(()) => {}
-            Err(Errno::INVAL) => break, // Before 5.14 pages fault in on first touch.
-            Err(errno) => {
-                unmap(base, len);
-                return Err(errno);
+        } else {
+            match fault_in(part, n) {
+                Err(Errno::INVAL) => file.map_or(Ok(()), |file| allocate(file, from, n)),
+                done => done,
             }
+        };
+        if let Err(errno) = done {
+            unmap(base, len);
+            return Err(errno);
         }
     }
     Ok(base)
+}
+
+/// Faults in pages of a mapping that was just made; `INVAL` before Linux 5.14.
+fn fault_in(part: *mut u8, len: usize) -> io::Result<()> {
+    #[cfg(test)]
+    if BEFORE_5_14.get() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the range was just mapped by the caller and is ours alone; populating writes no byte.
+    unsafe { madvise(part.cast(), len, Advice::LinuxPopulateWrite) }
+}
+
+/// Gives a file of memory its pages. Older kernels end a call when a signal comes, and take back what it has allocated.
+fn allocate(file: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
+    for at in (from..from + len).step_by(ALLOCATED) {
+        let n = ALLOCATED.min(from + len - at);
+        io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), at as u64, n as u64))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread sees a kernel that faults in no pages.
+    pub(super) static BEFORE_5_14: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(test)]

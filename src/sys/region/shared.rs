@@ -54,7 +54,7 @@ fn map(len: usize, preference: BackingPreference, guarded: bool) -> Result<(Plac
         // SAFETY: the range was mapped just now and is ours alone; the advice changes no byte. A refusal is no loss.
         let _ = unsafe { madvise(placed.base.cast(), len, Advice::LinuxHugepage) };
     }
-    populate(placed.base, len).map_err(refused)?;
+    populate(placed.base, len, Some(&file)).map_err(refused)?;
     Ok((placed, file))
 }
 
@@ -62,7 +62,18 @@ fn map(len: usize, preference: BackingPreference, guarded: bool) -> Result<(Plac
 mod tests {
     use super::*;
     use crate::sys::memfd::{Sealing, SharedMemory};
-    use crate::sys::region;
+    use crate::sys::region::{self, populate};
+    use rustix::fs::fstat;
+
+    /// Found in a review: its file was sparse, and a frame for which the machine had no page ended the process.
+    #[test]
+    fn memory_for_a_peer_has_all_its_pages_on_kernels_that_fault_none_in() {
+        populate::BEFORE_5_14.set(true);
+        let region = Region::shared(5 << 20, BackingPreference::Small).unwrap();
+        populate::BEFORE_5_14.set(false);
+        let blocks = fstat(region.file().unwrap()).unwrap().st_blocks;
+        assert_eq!(blocks * 512, region.len() as i64);
+    }
 
     #[test]
     fn a_peer_finds_a_chunk_at_its_offset_in_the_file_and_cannot_shrink_it() {
