@@ -28,7 +28,7 @@ pub mod netdev;
 pub mod netns;
 #[cfg(feature = "af-packet")]
 pub mod packet;
-#[cfg(all(test, any(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif")))]
+#[cfg(test)]
 mod poor;
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 pub mod privileges;

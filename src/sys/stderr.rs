@@ -127,6 +127,8 @@ enum Target {
     Shared(File),
     /// The descriptor is closed.
     None,
+    /// The process had no descriptor for it, or the system no room.
+    Unusable(Errno),
 }
 
 /// A descriptor that is written to without waiting, and what is still to be written.
@@ -140,10 +142,15 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The file behind this descriptor.
+    /// The file behind this descriptor. If it cannot be had, each write fails and says why. What is written to a closed
+    /// descriptor is nowhere.
     #[cold]
     pub fn of(descriptor: impl AsFd) -> Stream {
-        Stream { target: Target::of(descriptor).unwrap_or(Target::None), rest: Vec::new(), left_out: 0 }
+        let target = Target::of(descriptor).unwrap_or_else(|error| match Errno::from_io_error(&error) {
+            Some(Errno::BADF) => Target::None,
+            errno => Target::Unusable(errno.unwrap_or(Errno::IO)),
+        });
+        Stream { target, rest: Vec::new(), left_out: 0 }
     }
 
     /// As [`offer`].
@@ -244,12 +251,14 @@ impl Target {
             Target::Shared(file) => {
                 let mut asked = [PollFd::new(&*file, PollFlags::OUT)];
                 let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-                if poll(&mut asked, Some(&at_once))? == 0 {
-                    return Err(Errno::AGAIN.into());
+                match poll(&mut asked, Some(&at_once)) {
+                    Ok(0) => Err(Errno::AGAIN.into()),
+                    Ok(_) => file.write(&bytes[..bytes.len().min(WHOLE)]),
+                    Err(errno) => Err(errno.into()),
                 }
-                file.write(&bytes[..bytes.len().min(WHOLE)])
             }
             Target::None => Ok(bytes.len()),
+            Target::Unusable(errno) => Err((*errno).into()),
         };
         match written {
             Err(error) if error.kind() == ErrorKind::Interrupted => Err(Errno::AGAIN.into()),
@@ -263,6 +272,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::poor::in_poor_process;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
@@ -351,6 +361,46 @@ mod tests {
             asked < 3
         });
         assert_eq!((error.unwrap_err().kind(), asked), (ErrorKind::WouldBlock, 3));
+    }
+
+    /// Found in a review: a report was printed nowhere, and the program ended well.
+    #[test]
+    fn what_a_process_without_descriptors_writes_is_not_lost_in_silence() {
+        let test = "what_a_process_without_descriptors_writes_is_not_lost_in_silence";
+        in_poor_process(module_path!(), test, || {
+            let (_from, to) = io::pipe().unwrap();
+            let all: Vec<_> = std::iter::from_fn(|| to.try_clone().ok()).collect();
+            let written = Stream::of(&to).write_while(b"report", || false);
+            drop(all);
+            assert_eq!(Errno::from_io_error(&written.unwrap_err()), Some(Errno::MFILE));
+        });
+    }
+
+    /// Found in a review: a signal at the wrong moment ended a trace, and made a report fail.
+    #[test]
+    fn a_signal_while_a_shared_pipe_is_full_is_no_error() {
+        extern "C" fn nothing(_: libc::c_int) {}
+        let (_from, to) = io::pipe().unwrap();
+        fill(&mut Stream::of(&to));
+        let mut shared = Target::Shared(File::from(OwnedFd::from(to)));
+        // SAFETY: the handler does nothing. No other test handles the signal.
+        unsafe { libc::signal(libc::SIGURG, nothing as extern "C" fn(libc::c_int) as usize) };
+        let done = AtomicBool::new(false);
+        // SAFETY: it returns the number of this thread.
+        let writer = unsafe { libc::pthread_self() };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    // SAFETY: the writer lives until this thread has ended.
+                    unsafe { libc::pthread_kill(writer, libc::SIGURG) };
+                }
+            });
+            let failed = (0..50_000)
+                .map(|_| shared.write(b"x").unwrap_err())
+                .find(|error| error.kind() != ErrorKind::WouldBlock);
+            done.store(true, Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
     }
 
     #[test]
