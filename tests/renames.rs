@@ -6,9 +6,13 @@
 #[allow(dead_code)]
 mod netns;
 
+use netmem::port::tap::TapConfig;
 use netmem::system::netdev::Netdev;
+use netmem::{Port, PortState, TapPort, Wake};
 use netns::{in_namespace, ip, veth};
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -66,5 +70,22 @@ fn an_interface_that_is_renamed_while_it_is_asked_answers_for_itself() {
                 }
             }
         });
+    });
+}
+
+/// Found in a review: the port took its interface for removed, and stayed down while there was none of its first name.
+#[test]
+fn a_tap_port_whose_interface_gets_a_name_that_is_no_text_goes_on() {
+    in_namespace("a_tap_port_whose_interface_gets_a_name_that_is_no_text_goes_on", || {
+        let mut port = TapPort::open("t0", &TapConfig::default()).unwrap();
+        let name = OsStr::from_bytes(b"\xe9");
+        let done = Command::new("ip").args(["link", "set", "t0", "name"]).arg(name).status().unwrap();
+        assert!(done.success());
+        let done = Command::new("ip").args(["link", "set", "dev"]).arg(name).arg("up").status().unwrap();
+        assert!(done.success());
+        for _ in 0..2 {
+            port.arm();
+            assert_eq!(port.state(), PortState::Up);
+        }
     });
 }

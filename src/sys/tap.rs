@@ -99,19 +99,23 @@ impl TapQueue {
     /// # Cost
     /// One system call.
     pub fn has_interface(&self) -> bool {
-        self.name().is_ok()
+        self.current_name().is_ok()
     }
 
-    /// The current name of its interface.
+    /// The current name of its interface, as text.
     fn name(&self) -> Result<String, Errno> {
+        String::from_utf8(self.current_name()?).map_err(|_| Errno::ILSEQ)
+    }
+
+    /// The current name of its interface, which need not be text.
+    fn current_name(&self) -> Result<Vec<u8>, Errno> {
         let mut request = request("");
         // SAFETY: TUNGETIFF writes one ifreq, which lives during the call.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TUNGETIFF, &raw mut request) };
         if done < 0 {
             return Err(last_errno());
         }
-        let bytes = request.ifr_name.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
-        String::from_utf8(bytes).map_err(|_| Errno::ILSEQ)
+        Ok(request.ifr_name.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect())
     }
 
     /// Its interface in its current namespace, by its name there: it may have been moved to another network namespace.
