@@ -19,6 +19,7 @@ mod instruction;
 mod lookup;
 mod map;
 mod program;
+mod signalled;
 mod take;
 mod test_run;
 
@@ -36,6 +37,7 @@ use brokered::{attach_by, load_by, refused};
 use instruction::Instruction;
 use program::{Left, redirect_program};
 use rustix::io::Errno;
+use signalled::unless_signalled;
 use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -389,16 +391,19 @@ struct Program<'a> {
 
 /// Loads a program. If the kernel refuses, loads it once more to get the verifier's reasons.
 fn load_or_say_why(step: BpfStep, program: &Program<'_>) -> Result<OwnedFd, BpfError> {
-    let refused = match load(program, &mut []) {
+    let refused = match unless_signalled(|| load(program, &mut [])) {
         Ok(program) => return Ok(program),
         Err(errno) => errno,
     };
     let mut log = vec![0; VERIFIER_LOG];
-    let text = match load(program, &mut log) {
+    let errno = match unless_signalled(|| load(program, &mut log)) {
         Ok(program) => return Ok(program),
-        Err(_) => String::from_utf8_lossy(log.split(|&b| b == 0).next().unwrap_or_default()),
+        // The log has no room for all reasons.
+        Err(Errno::NOSPC) => refused,
+        Err(errno) => errno,
     };
-    Err(BpfError { step, errno: refused, log: text.trim().replace('\n', " | ") })
+    let text = String::from_utf8_lossy(log.split(|&b| b == 0).next().unwrap_or_default());
+    Err(BpfError { step, errno, log: text.trim().replace('\n', " | ") })
 }
 
 /// BPF_PROG_LOAD. The verifier's log goes into `log`, if that has room.
