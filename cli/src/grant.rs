@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 /// The maximum delay until a signal is noticed.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// Said once, when it begins.
+const REFUSES_ALL: &str = "no user gets a grant until the descriptors that others sent are closed, which waits for their \
+                           programs: end those, or start this program again";
+
 /// The number of requests of one user that are answered at once, and of lines that are printed. After that one in each
 /// [`INTERVAL`]. With `@NAME`, any process of the network namespace may ask.
 const AT_ONCE: u32 = 32;
@@ -95,11 +99,18 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     })?;
     sandbox::enter_as_broker()?;
     log::say(Level::Info, format_args!("{} is granted at {at}", args.port));
-    let mut limits = Limits::new(Instant::now());
+    let (mut limits, mut refused_all) = (Limits::new(Instant::now()), false);
     while !stop.load(Relaxed) {
         match listener.accept() {
             Some(request) => answer(args, &take, &request, &mut limits),
-            None => listener.wait(LOOK),
+            None => {
+                let refuses_all = listener.refuses_all();
+                if refuses_all && !refused_all {
+                    limits.say(Level::Warning, REFUSES_ALL.to_owned());
+                }
+                refused_all = refuses_all;
+                listener.wait(LOOK);
+            }
         }
     }
     Ok(())

@@ -35,6 +35,8 @@ use crate::sys::xdp::{Socket, SocketError};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The first bytes of a grant.
@@ -243,7 +245,11 @@ fn next(giver: &Connection, until: Instant) -> Result<(String, OwnedFd), GrantEr
 
 /// The socket on which processes without privileges ask for grants.
 #[derive(Debug)]
-pub struct GrantListener(Listener);
+pub struct GrantListener {
+    listener: Listener,
+    /// The last wait ended because a process asks, and it has not been accepted since.
+    is_asked: AtomicBool,
+}
 
 impl GrantListener {
     /// Listens at `path`, or at the abstract name `@NAME`. Users that may write to the socket may ask: its owner, and
@@ -252,17 +258,30 @@ impl GrantListener {
     /// # Errors
     /// Returns the error of bind(2) or chown(2). It is `ADDRINUSE` if another process already listens.
     pub fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<GrantListener, Errno> {
-        Listener::open(path, Access { mode, group }).map(GrantListener)
+        let listener = Listener::open(path, Access { mode, group })?;
+        Ok(GrantListener { listener, is_asked: AtomicBool::new(false) })
     }
 
     /// Returns a process that asks, or None if there is none now.
     pub fn accept(&self) -> Option<GrantRequest> {
-        self.0.accept().map(GrantRequest)
+        let accepted = self.listener.accept().map(GrantRequest);
+        if accepted.is_some() {
+            self.is_asked.store(false, Relaxed);
+        }
+        accepted
     }
 
-    /// Waits until a process asks, at most that long.
+    /// Whether no process is accepted, because former ones have sent too many descriptors whose close waits for them.
+    pub fn refuses_all(&self) -> bool {
+        self.listener.refuses_peers()
+    }
+
+    /// Waits until a process asks, at most that long. If one asks already that could not be accepted, waits that long.
     pub fn wait(&self, at_most: Duration) {
-        sleep_until_readable(&[self.0.as_fd()], at_most);
+        if self.is_asked.swap(false, Relaxed) {
+            return thread::sleep(at_most);
+        }
+        self.is_asked.store(sleep_until_readable(&[self.listener.as_fd()], at_most), Relaxed);
     }
 }
 
@@ -300,7 +319,23 @@ impl GrantRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread;
+
+    /// Found in a review: `netmem grant` took all of a core while a process waited that it did not accept.
+    #[test]
+    fn a_process_that_cannot_be_accepted_does_not_keep_its_listener_busy() {
+        let path = PathBuf::from(format!("@netmem-grant-busy-{}", std::process::id()));
+        let listener = GrantListener::open(&path, 0o600, None).expect("an abstract name");
+        // It counts as readable from now on.
+        listener.listener.shut();
+        let begun = Instant::now();
+        let mut waits = 0;
+        while begun.elapsed() < Duration::from_millis(500) {
+            assert!(listener.accept().is_none());
+            listener.wait(Duration::from_millis(50));
+            waits += 1;
+        }
+        assert!(waits < 100, "{waits} waits");
+    }
 
     /// Returns the error of a request that is answered in this way.
     fn answered(name: &str, answer: impl FnOnce(&Connection) + Send) -> GrantError {
