@@ -5,9 +5,13 @@
 use super::PortState;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
+use std::time::{Duration, Instant};
 
 /// Rounds between two checks.
 const LOOK_ROUNDS: u32 = 4096;
+/// Time between two searches for an interface by its name. If there is none and the process may load modules, the
+/// kernel runs modprobe(8) and waits for it.
+const SEARCH_TIME: Duration = Duration::from_millis(500);
 
 /// The interface of a port.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub(super) struct Link {
     is_down: bool,
     /// The interface was removed. Another one of the same name may be made.
     is_gone: bool,
+    /// When an interface of its name was last searched for.
+    searched: Option<Instant>,
     /// The reason why the port cannot resume with the interface that now has its name, or with its interface in another
     /// place. The text is shown behind the port's name.
     refused: Option<String>,
@@ -28,8 +34,8 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(netdev: Netdev) -> Link {
-        let mut link =
-            Link { netdev, rounds: 0, is_down: false, is_gone: false, refused: None, failed: None };
+        let (is_down, is_gone, searched) = (false, false, None);
+        let mut link = Link { netdev, rounds: 0, is_down, is_gone, searched, refused: None, failed: None };
         link.look();
         link
     }
@@ -83,13 +89,17 @@ impl Link {
     }
 
     /// After the interface was removed: returns the interface that has its name now and is up, for the port to resume
-    /// with.
+    /// with. Searches for it twice a second.
     #[cold]
     pub(super) fn successor(&mut self) -> Option<Netdev> {
-        self.refused = None;
         if !self.is_gone || self.failed.is_some() {
+            self.refused = None;
             return None;
         }
+        if !is_due(&mut self.searched, Instant::now()) {
+            return None;
+        }
+        self.refused = None;
         self.netdev.again().ok().filter(|netdev| netdev.is_up_at_once() == Ok(true))
     }
 
@@ -131,5 +141,28 @@ impl Link {
             _ if self.is_down => PortState::Down(format!("interface {name} is down")),
             _ => PortState::Up,
         }
+    }
+}
+
+/// Returns whether an interface may be searched for now, and notes it.
+fn is_due(searched: &mut Option<Instant>, now: Instant) -> bool {
+    let due = searched.is_none_or(|last| now.saturating_duration_since(last) >= SEARCH_TIME);
+    if due {
+        *searched = Some(now);
+    }
+    due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found in a review: a worker that runs as root spent most of its time in modprobe(8) while an interface was gone.
+    #[test]
+    fn an_interface_that_is_gone_is_searched_for_at_once_and_then_twice_a_second() {
+        let (begun, mut searched) = (Instant::now(), None);
+        let at = |ms| begun + Duration::from_millis(ms);
+        let searches: Vec<_> = (0..1200).filter(|ms| is_due(&mut searched, at(*ms))).collect();
+        assert_eq!(searches, [0, 500, 1000]);
     }
 }
