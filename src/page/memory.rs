@@ -52,9 +52,11 @@ impl Memory {
     /// process may write them during that time. The caller gives the file only to processes that keep this rule. The
     /// same holds for a port that passes the file on ([`memif`](crate::port::memif)). A peer that keeps the rule reads
     /// and writes the bytes of a frame from the moment when the frame is handed to it until it hands the frame back,
-    /// and accesses no other byte. A child of this process (fork(2)) is another process too: it has the same bytes, and its own
-    /// copy of the lists of free frames, so it must not use the memory. Nothing forces a peer to keep the rule. For an untrusted peer, use [`Memory::new`]:
+    /// and accesses no other byte. Nothing forces a peer to keep the rule. For an untrusted peer, use [`Memory::new`]:
     /// ports over its frames copy.
+    ///
+    /// A child of this process (fork(2)) is another process too. It has the same bytes, and its own copy of the lists
+    /// of free frames, so it must not use the memory.
     #[cold]
     pub unsafe fn shared(config: &MemoryConfig) -> Result<Memory, MemoryError> {
         config.check(config.bytes)?;

@@ -159,8 +159,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `bytes` bytes, faults them in (from Linux 5.14 on) and numbers their chunks. The length is rounded up to 2 MiB, or to a
-    /// page if `preference` is [`BackingPreference::Small`].
+    /// Maps at least `bytes` bytes, faults them in (from Linux 5.14 on) and numbers their chunks. The length is rounded
+    /// up to 2 MiB, or to a page if `preference` is [`BackingPreference::Small`].
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.

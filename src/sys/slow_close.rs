@@ -6,8 +6,8 @@
 //! room for them, or that is never received. The last close of memory frees its pages, of which a peer may have many.
 //!
 //! So no descriptor of a message is closed before its kind is known ([`is_known`]). Descriptors of unknown kind, memory
-//! and its mappings are left to a thread of their own, which takes no time from the worker that starts it: it may run on
-//! all cores of the process. If no thread can be started, they wait until one can.
+//! and its mappings are left to a thread of their own. It may run on all cores of the process, so that it takes no time
+//! from the worker that starts it. If no thread can be started, they wait until one can.
 //!
 //! What is left counts for the listener that accepted the peer, or for the port that connected to it ([`Unclosed`]). If
 //! 64 things of one listener or port are left, it gets no new peer, and all others still get theirs. So a hostile peer
@@ -54,7 +54,7 @@ struct Left {
 }
 
 impl Unclosed {
-    /// Drops it on a thread of its own. If none can be started now, tries again whenever more is left, or a peer may come.
+    /// Drops it on a thread of its own. If none can be started now, tries again when more is left, or a peer may come.
     #[cold]
     pub(super) fn leave<T: Send + 'static>(&self, what: T) {
         self.0.fetch_add(1, Relaxed);
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(told.recv().unwrap(), (cores, i64::from(libc::SCHED_OTHER)));
     }
 
-    /// Found in a review: what was left in a moment without threads counted for good, and the port got no peer any more.
+    /// Found in a review: what was left in a moment without threads counted for good, and the port got no peer again.
     #[test]
     fn what_is_left_while_no_thread_can_be_started_is_closed_later() {
         let unclosed = Unclosed::default();

@@ -15,8 +15,8 @@
 //!
 //! The handler is installed with the first guard and stays. Signals that are not about a guarded mapping, such as
 //! hardware errors, go to the handler that was there before, or end the process as they always did. If that handler
-//! replaces this one on a signal that was merely sent (kill(2)), this one is installed again. A handler that is installed
-//! later disables the guards, unless it passes unknown signals on to the former handler.
+//! replaces this one on a signal that was merely sent (kill(2)), this one is installed again. A handler that is
+//! installed later disables the guards, unless it passes unknown signals on to the former handler.
 
 use crate::sys::errno::last_errno;
 use crate::sys::fork::Birthplace;

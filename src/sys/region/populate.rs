@@ -33,8 +33,8 @@ pub fn populating_while<T>(goes_on: fn() -> bool, make: impl FnOnce() -> T) -> T
     make()
 }
 
-/// Faults every page in, so that no later access can fail or stall; of a mapping of `file`, if there is one. If that fails,
-/// unmaps the range.
+/// Faults every page in, so that no later access can fail or stall; of a mapping of `file`, if there is one. If that
+/// fails, unmaps the range.
 ///
 /// Before Linux 5.14 pages are faulted in by the first access to each, which may stall. The pages of a file are
 /// allocated before that, because an access that finds none left is a SIGBUS.

@@ -13,8 +13,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Keeps other processes that call this from the files beside `path` until it is dropped (flock(2) of the folder).
 ///
-/// It waits a second at most, because every user that may read the folder may hold the lock. Then it returns None, and also
-/// where the folder may not be read.
+/// It waits a second at most, because every user that may read the folder may hold the lock. Then it returns None, and
+/// also where the folder may not be read.
 pub(super) fn beside(path: &Path) -> Option<OwnedFd> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;

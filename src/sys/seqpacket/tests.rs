@@ -272,7 +272,7 @@ fn a_dead_socket_is_replaced_and_a_live_one_or_a_file_is_not() {
     fs::remove_file(&path).unwrap();
 }
 
-/// Found in a review: of two that replaced a dead socket, one removed the live one of the other, which no peer found then.
+/// Found in a review: of two that replaced a dead socket, one removed the live one of the other, and no peer found it.
 #[test]
 fn of_two_that_replace_a_dead_socket_at_once_none_listens_where_no_peer_finds_it() {
     let path = path("at-once");
