@@ -84,7 +84,7 @@ fn a_tap_port_whose_interface_gets_a_name_that_is_no_text_goes_on() {
         let done = Command::new("ip").args(["link", "set", "dev"]).arg(name).arg("up").status().unwrap();
         assert!(done.success());
         for _ in 0..2 {
-            port.arm();
+            let _ = port.arm();
             assert_eq!(port.state(), PortState::Up);
         }
     });
