@@ -120,6 +120,7 @@ struct Arch {
     kill: u32,
     prlimit64: u32,
     sched_setaffinity: u32,
+    sched_setscheduler: u32,
     fcntl: u32,
     ioctl: u32,
     getpgid: u32,
@@ -134,6 +135,7 @@ const ARCHS: [Arch; 2] = [
         kill: 62,
         prlimit64: 302,
         sched_setaffinity: 203,
+        sched_setscheduler: 144,
         fcntl: 72,
         ioctl: 16,
         getpgid: 121,
@@ -146,6 +148,7 @@ const ARCHS: [Arch; 2] = [
         kill: 129,
         prlimit64: 261,
         sched_setaffinity: 122,
+        sched_setscheduler: 119,
         fcntl: 25,
         ioctl: 29,
         getpgid: 155,
@@ -203,12 +206,15 @@ fn no_side_may_signal_limit_or_pin_another_process() {
     for (arch, side) in ARCHS.iter().flat_map(|arch| SIDES.map(|side| (arch, side))) {
         let filters = compiled_for(side, arch.name).expect("filters");
         let may = |call, arguments| may(&filters, arch, call, arguments);
-        let Arch { tgkill, tkill, kill, prlimit64, sched_setaffinity, fcntl, ioctl, .. } = *arch;
-        for call in [tgkill, prlimit64, sched_setaffinity] {
+        let Arch { tgkill, tkill, kill, prlimit64, sched_setaffinity, sched_setscheduler, .. } = *arch;
+        let Arch { fcntl, ioctl, .. } = *arch;
+        for call in [tgkill, prlimit64, sched_setaffinity, sched_setscheduler] {
             assert!(may(call, [own, 6]), "call {call} for itself: {side:?} on {}", arch.name);
         }
-        assert!(may(prlimit64, [0, 8]) && may(sched_setaffinity, [0, 8]), "{side:?} on {}", arch.name);
-        for call in [tgkill, tkill, kill, prlimit64, sched_setaffinity] {
+        for call in [prlimit64, sched_setaffinity, sched_setscheduler] {
+            assert!(may(call, [0, 8]), "call {call}: {side:?} on {}", arch.name);
+        }
+        for call in [tgkill, tkill, kill, prlimit64, sched_setaffinity, sched_setscheduler] {
             for other in [1, own + 1, u64::from(u32::MAX)] {
                 assert!(!may(call, [other, 9]), "call {call} for {other}: {side:?} on {}", arch.name);
             }
