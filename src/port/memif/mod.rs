@@ -317,12 +317,12 @@ impl Conversation {
 impl MemifPort {
     /// The name of the peer's interface; None without a peer.
     pub fn peer(&self) -> Option<&str> {
-        self.peer.as_deref()
+        self.peer.as_deref().filter(|_| !self.birthplace.is_elsewhere())
     }
 
     /// Number of queues in use; 0 without a peer.
     pub fn queues(&self) -> usize {
-        self.active
+        if self.birthplace.is_elsewhere() { 0 } else { self.active }
     }
 
     /// Whether frames are lent, not copied.

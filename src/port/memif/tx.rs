@@ -175,6 +175,9 @@ impl Tx for MemifPort {
     /// Lent frames are completed when they are read.
     #[cold]
     fn tx_unread(&mut self) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         // A peer that is gone reads nothing more: those are in `tx_left_unread`.
         if self.active == 0 {
             return 0;

@@ -7,6 +7,8 @@ use crate::sys::fork::in_child;
 /// Makes every call of the port. None must have an effect.
 fn touch(side: &mut Side) {
     let mut batch = Batch::new();
+    // Seen: as the first call, this read a ring that is not mapped in the child.
+    assert_eq!(side.port.tx_unread(), 0);
     assert!(side.reason().contains("open a port after fork(2)"), "{}", side.reason());
     assert_eq!(side.send(&[vec![1; 60]]), 0);
     assert!(side.receive().is_empty());
@@ -25,6 +27,8 @@ fn in_a_child_a_port_is_down_with_the_reason_and_the_parents_goes_on() {
         let (mut server, mut client) = connected(shared);
         client.send(&[vec![1; 60], vec![2; 60]]);
         assert!(in_child(|| {
+            let seen = [&server, &client].map(|side| (side.port.peer().is_some(), side.port.queues()));
+            assert_eq!(seen, [(false, 0); 2], "before any call that gives the rings up");
             touch(&mut server);
             touch(&mut client);
             // A port that is dropped without a call before.
