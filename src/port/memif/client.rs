@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long a client waits before it tries again to connect. Under a fuzzer, an input has to do the same each time, so it
 /// does not wait by the clock. A replay in `cargo test` waits.
 const RETRY: Duration = Duration::from_millis(if cfg!(fuzzing) { 0 } else { 20 });
-/// The longest such pause, after several conversations in a row that failed before packets flowed. Each costs time on
-/// the worker, and may cost memory for the server.
+/// The longest such pause, after several conversations in a row that failed, or that lasted no longer than this once
+/// packets flowed. Each costs time on the worker, and may cost memory for the server.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// Messages, each with the descriptor that is sent with it.
@@ -38,8 +38,11 @@ pub(super) struct Client {
     unreachable: Option<Errno>,
     /// A conversation has failed, so the reason is known.
     failed: bool,
-    /// The pause after the next conversation that fails. It doubles with each failure, until packets flow.
+    /// The pause after the next conversation that fails. It doubles with each failure, until packets have flowed for a
+    /// while.
     pause: Duration,
+    /// When packets began to flow, while they do.
+    up_since: Option<Instant>,
     /// What servers have left unclosed.
     unclosed: Unclosed,
     state: State,
@@ -71,8 +74,8 @@ impl Client {
     pub(super) fn new(path: &Path, config: &MemifConfig, lent: Option<Arc<Region>>) -> Client {
         let state = State::Waiting(Instant::now());
         let (path, config, unclosed) = (path.to_owned(), config.clone(), Unclosed::default());
-        let (hopeful, unreachable, failed, pause) = (false, None, false, RETRY);
-        Client { path, config, lent, hopeful, unreachable, failed, pause, unclosed, state }
+        let (hopeful, unreachable, failed, pause, up_since) = (false, None, false, RETRY, None);
+        Client { path, config, lent, hopeful, unreachable, failed, pause, up_since, unclosed, state }
     }
 
     /// Makes one step of the conversation, if one is possible.
@@ -149,7 +152,7 @@ impl Client {
             }
             (State::Offering(session, left, rings), Message::Connected(name)) if left.is_empty() => {
                 self.state = State::Up(session);
-                self.pause = RETRY;
+                self.up_since = Some(Instant::now());
                 Ok(Step::Up(rings, name.to_string()))
             }
             (state, unexpected) => {
@@ -203,6 +206,10 @@ impl Client {
         // DPDK's server listens, and refuses clients, before its ports are started.
         self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_) | Fault::Disconnected(_));
         self.failed = true;
+        // A server may connect everybody and go at once.
+        if self.up_since.take().is_some_and(|since| since.elapsed() > RETRY_MAX) {
+            self.pause = RETRY;
+        }
         self.state = State::Waiting(Instant::now() + self.pause);
         self.pause = (2 * self.pause).min(RETRY_MAX);
     }

@@ -54,8 +54,8 @@
 //! next peer's packets, until the port is closed. Those for which the next peer has no queue or no slots are freed to
 //! their pools when it comes, and so are those that would leave other queues without frames.
 //!
-//! A client that is refused, or whose server goes before packets flow, waits before it connects again: 20 ms at first,
-//! and twice as long each time, up to a second. It makes the memory for a server when the server has accepted it
+//! A client that is refused, or whose server goes, waits before it connects again: 20 ms at first, and twice as long each
+//! time, up to a second. After a connection that lasted for more than a second, it begins with 20 ms again. It makes the memory for a server when the server has accepted it
 //! (INIT), so a refused client costs almost nothing.
 //!
 //! What a peer sent before it went is still received, although the port is down already. This lasts for at most 4,096
