@@ -160,6 +160,8 @@ pub(super) enum Fault {
     RingCounts(usize, usize),
     #[error("no ring of 2^{log2_size} slots lies at {offset} of region {region}")]
     NoRing { region: u16, offset: u32, log2_size: u8 },
+    #[error("a ring with private headers of {0} bytes: only 0 are supported")]
+    PrivateHeader(u16),
     #[error("region {0}: {1}")]
     Map(usize, MapError),
     #[error("region {0}: the peer took pages of the memory away, or the machine has none for them")]

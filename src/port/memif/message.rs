@@ -155,7 +155,7 @@ pub struct AddRing {
     pub offset: u32,
     /// log2 of its number of slots.
     pub log2_size: u8,
-    /// Bytes before each packet whose meaning only the two peers know. They are not used here.
+    /// Bytes before each packet whose meaning only the two peers know. There are none here: a server refuses any.
     pub private_header: u16,
 }
 

@@ -249,6 +249,9 @@ impl Handshake {
     }
 
     fn add_ring(&mut self, ring: &AddRing, wake: SharedEvent, queues: u16) -> Result<(), Fault> {
+        if ring.private_header != 0 {
+            return Err(Fault::PrivateHeader(ring.private_header));
+        }
         let rings = if ring.to_server { &mut self.to_server } else { &mut self.to_client };
         rings.resize_with(queues.into(), || None);
         match rings.get_mut(usize::from(ring.index)) {

@@ -66,6 +66,7 @@ fn unexpected_and_invalid_messages_end_the_connection_with_the_reason() {
         (with(&[ring(|ring| ring.offset = u32::MAX - 15)]), "of region 0"),
         (with(&[ring(|ring| ring.log2_size = 10)]), "no ring of 2^10 slots"),
         (with(&[ring(|ring| ring.log2_size = 255)]), "no ring of 2^255 slots"),
+        (with(&[ring(|ring| ring.private_header = 8)]), "private headers of 8 bytes"),
     ];
     for (sentence, reason) in sentences {
         let hand = Hand::new(&path);
