@@ -1,6 +1,7 @@
 //! Events that one thread raises and another sleeps for, and a watch over them and over sockets.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -57,11 +58,19 @@ impl Watch {
         Ok(Watch(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    /// Adds `descriptor` until it is closed. A descriptor that cannot be watched, for example of a file, is not added.
+    /// Adds `descriptor`, once or again. It leaves the watch when its last copy in any process is closed. So a peer that
+    /// has a copy can raise an event in the watch until [`Watch::remove`], or until the watch is closed.
+    ///
+    /// # Errors
+    /// The error of epoll_ctl(2): `PERM` for a descriptor that cannot be watched, for example of a file. `NOSPC` or
+    /// `NOMEM` if the system has no room for more.
     #[cold]
-    pub fn add(&self, descriptor: BorrowedFd<'_>) {
+    pub fn add(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        let _ = epoll::add(&self.0, descriptor, epoll::EventData::new_u64(0), flags);
+        match epoll::add(&self.0, descriptor, epoll::EventData::new_u64(0), flags) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Removes `descriptor`: events on it cost nothing again.
@@ -134,7 +143,8 @@ mod tests {
     #[test]
     fn a_watch_sees_each_raise_once_and_takes_nothing_down() {
         let (watch, event) = (Watch::new().unwrap(), Event::new().unwrap());
-        watch.add(event.as_fd());
+        watch.add(event.as_fd()).unwrap();
+        watch.add(event.as_fd()).unwrap();
         for _ in 0..2 {
             assert!(!sleep_until_readable(&[watch.as_fd()], Duration::ZERO));
             event.raise();
@@ -142,6 +152,14 @@ mod tests {
             watch.clear();
         }
         assert!(event.clear());
+    }
+
+    /// Seen: such a descriptor counted as watched.
+    #[test]
+    fn what_cannot_be_watched_is_an_error() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let refused = Watch::new().unwrap().add(file.as_fd()).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(Errno::PERM.raw_os_error()));
     }
 
     #[test]

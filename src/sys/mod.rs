@@ -29,7 +29,7 @@ pub mod netns;
 #[cfg(feature = "af-packet")]
 pub mod packet;
 #[cfg(test)]
-mod poor;
+pub(crate) mod poor;
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 pub mod privileges;
 pub mod random;

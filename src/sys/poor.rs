@@ -8,7 +8,7 @@ const POOR: &str = "NETMEM_TEST_OUT_OF_DESCRIPTORS";
 
 /// Runs `body` in a process that may have few descriptors, in which it is the only test. `module` is the calling test's
 /// [`module_path!`], and `test` its name.
-pub(super) fn in_poor_process(module: &str, test: &str, body: impl FnOnce()) {
+pub(crate) fn in_poor_process(module: &str, test: &str, body: impl FnOnce()) {
     if env::var_os(POOR).is_some() {
         return body();
     }

@@ -30,6 +30,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Maximum number of descriptors in one message (`SCM_MAX_FD`).
 const DESCRIPTORS: usize = 253;
@@ -131,12 +132,15 @@ fn give_access(path: &Path, made: Option<Identity>, access: Access) -> Result<()
 /// A socket that peers connect to. A drop removes its path, if the path is still this socket's.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    /// Present until the drop.
+    socket: Option<OwnedFd>,
     path: PathBuf,
     /// The file that was made at the path.
     made: Option<Identity>,
     /// What its peers have left unclosed.
     unclosed: Unclosed,
+    /// The error for which nobody could be accepted at the last attempt; 0 if there was none.
+    failure: AtomicI32,
     birthplace: Birthplace,
 }
 
@@ -187,11 +191,10 @@ impl Listener {
         // The file that bind(2) makes has no more than the socket's own bits.
         fchmod(&socket, Mode::from_raw_mode(access.mode))?;
         bind(&socket, &name::address(path)?)?;
-        let (path, made, birthplace) = (path.to_owned(), socket_at(path), Birthplace::here());
-        let listener = Listener { socket, path, made, unclosed, birthplace };
+        let listener = Listener::of(socket, path, socket_at(path), unclosed);
         // The umask may have removed some of them.
         give_access(&listener.path, listener.made, access)?;
-        listen(&listener.socket, BACKLOG)?;
+        listen(listener.socket(), BACKLOG)?;
         // One that did not wait may have taken it for dead, and no peer would ever find it.
         if socket_at(&listener.path) != listener.made {
             return Err(Errno::STALE.into());
@@ -205,8 +208,19 @@ impl Listener {
         let socket = new()?;
         bind(&socket, &name::address(name)?)?;
         listen(&socket, BACKLOG)?;
-        let (path, unclosed, birthplace) = (name.to_owned(), Unclosed::default(), Birthplace::here());
-        Ok(Listener { socket, path, made: None, unclosed, birthplace })
+        Ok(Listener::of(socket, name, None, Unclosed::default()))
+    }
+
+    fn of(socket: OwnedFd, path: &Path, made: Option<Identity>, unclosed: Unclosed) -> Listener {
+        let (socket, path, birthplace) = (Some(socket), path.to_owned(), Birthplace::here());
+        Listener { socket, path, made, unclosed, failure: AtomicI32::new(0), birthplace }
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Some(socket) => socket.as_fd(),
+            None => unreachable!("the socket is there until the drop"),
+        }
     }
 
     /// Accepts a peer that has connected. None if there is none now, or if no peer is accepted
@@ -221,10 +235,26 @@ impl Listener {
         self.unclosed.is_too_much()
     }
 
+    /// Leaves something that a peer has sent.
+    #[cfg(test)]
+    pub(crate) fn leave<T: Send + 'static>(&self, what: T) {
+        self.unclosed.leave(what);
+    }
+
+    /// Why nobody could be accepted at the last attempt: this process or the system lacks something. None if somebody was
+    /// accepted, or nobody had connected.
+    pub fn failure(&self) -> Option<Errno> {
+        let errno = self.failure.load(Relaxed);
+        (errno != 0).then(|| Errno::from_raw_os_error(errno))
+    }
+
     fn take(&self) -> Option<Connection> {
-        // A peer that came and went does not count. Any other error occurs the next time as well.
-        let accepted = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
-        Some(Connection::new(accepted, &self.unclosed))
+        let accepted = accept_with(self.socket(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+        // A peer that came and went does not count.
+        let is_passing = |errno| matches!(errno, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED);
+        let failure = accepted.as_ref().err().filter(|&&errno| !is_passing(errno));
+        self.failure.store(failure.map_or(0, |errno| errno.raw_os_error()), Relaxed);
+        Some(Connection::new(accepted.ok()?, &self.unclosed))
     }
 }
 
@@ -232,13 +262,13 @@ impl Listener {
 impl Listener {
     /// Accepts no peer any more, and is readable all the time.
     pub(crate) fn shut(&self) {
-        shutdown(&self.socket, Shutdown::Both).expect("it listens");
+        shutdown(self.socket(), Shutdown::Both).expect("it listens");
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.socket()
     }
 }
 
@@ -253,8 +283,12 @@ impl Drop for Listener {
             let _ = fs::remove_file(&self.path);
         }
         // No peer can connect any more, and connected peers may have sent something already.
-        let _ = shutdown(&self.socket, Shutdown::Both);
+        let _ = shutdown(self.socket(), Shutdown::Both);
         while self.take().is_some() {}
+        // What was sent by those that cannot be accepted is closed with the socket.
+        if self.failure().is_some() {
+            self.unclosed.leave(self.socket.take());
+        }
     }
 }
 

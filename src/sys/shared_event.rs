@@ -8,6 +8,7 @@
 //! `IOCB_FLAG_RESFD`). This ignores the file's flags, and leaves a full counter full. So this code submits a request to
 //! read no bytes, which is done before the call returns (ADR 0035).
 
+use super::errno::last_errno;
 use super::slow_close::{PeerDescriptor, is_event};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -84,6 +85,8 @@ pub struct Ringer {
     context: libc::c_ulong,
     /// An empty file, which the requests read.
     file: OwnedFd,
+    /// Why the last event was not raised.
+    failure: Option<Errno>,
 }
 
 impl Ringer {
@@ -101,22 +104,38 @@ impl Ringer {
         if failed {
             Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS))
         } else {
-            Ok(Ringer { context, file })
+            Ok(Ringer { context, file, failure: None })
         }
     }
 
-    /// Raises `event`, once or again. An event whose counter is full is raised already. Returns false if the kernel has
-    /// no memory for it now.
+    /// Raises `event`, once or again. An event whose counter is full is raised already. Returns false if it is not raised:
+    /// the kernel has no memory for it now, or does not allow it ([`Ringer::failure`]).
     ///
     /// # Cost
     /// One system call that never waits, and occasionally a second one.
     #[cold]
     #[inline(never)]
     pub fn raise(&mut self, event: &SharedEvent) -> bool {
-        self.submit(event) || (self.clear() && self.submit(event))
+        let raised = self.submit(event);
+        let raised = raised.or_else(|errno| if self.clear() { self.submit(event) } else { Err(errno) });
+        self.failure = raised.err();
+        raised.is_ok()
     }
 
-    fn submit(&self, event: &SharedEvent) -> bool {
+    /// The error of io_submit(2) for the last event, if it was not raised. `AGAIN` passes.
+    pub fn failure(&self) -> Option<Errno> {
+        self.failure
+    }
+
+    /// Takes the context away, so that nothing is raised any more.
+    #[cfg(test)]
+    pub(crate) fn destroy(&mut self) {
+        // SAFETY: as in the drop, which then destroys nothing.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+        self.context = 0;
+    }
+
+    fn submit(&self, event: &SharedEvent) -> Result<(), Errno> {
         let mut request = Request {
             operation: READ,
             file: self.file.as_raw_fd() as u32,
@@ -128,7 +147,8 @@ impl Ringer {
         let (n, list): (libc::c_long, _) = (1, requests.as_ptr());
         // SAFETY: one request, laid out as the kernel requires. The kernel copies it and writes its key. It names no
         // buffer, because nothing is read. It is done when the call returns, and nothing of it is kept.
-        unsafe { libc::syscall(libc::SYS_io_submit, self.context, n, list) == 1 }
+        let submitted = unsafe { libc::syscall(libc::SYS_io_submit, self.context, n, list) };
+        if submitted == 1 { Ok(()) } else { Err(last_errno()) }
     }
 
     /// Collects the requests that are done, which makes room for others.
@@ -192,7 +212,7 @@ mod tests {
     fn each_raise_counts_one_however_many_there_are_and_a_watch_sees_it() {
         let (mut ringer, event) = (Ringer::new().unwrap(), SharedEvent::new().unwrap());
         let watch = Watch::new().unwrap();
-        watch.add(event.as_fd());
+        watch.add(event.as_fd()).unwrap();
         for _ in 0..2 {
             assert!(!sleep_until_readable(&[watch.as_fd()], Duration::ZERO));
             assert!(ringer.raise(&event));

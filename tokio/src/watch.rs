@@ -211,8 +211,8 @@ impl PortWatch {
     fn watched_pause(&mut self, port: &dyn Port) -> Duration {
         let fd = port.wakeup_fd();
         let watch = self.watch.as_ref().map(|watch| &watch.get_ref().0);
-        let watched = fd.zip(watch).map(|(fd, watch)| watch.add(fd));
-        let is_woken = watched.is_some() && port.rx_posted() > 0 && port.state() == netmem::PortState::Up;
+        let is_watched = fd.zip(watch).is_some_and(|(fd, watch)| watch.add(fd).is_ok());
+        let is_woken = is_watched && port.rx_posted() > 0 && port.state() == netmem::PortState::Up;
         // Nothing wakes the task when the device has room, or when a frame returns to the pool.
         let has_unsent = std::mem::take(&mut self.has_unsent);
         let waits_for_more = port.tx_posted() > 0 || has_unsent || self.is_short;

@@ -88,12 +88,21 @@ fn a_port_without_room_and_one_that_lacks_frames_are_looked_at_more_often_than_o
         drop(unsent);
         tokio::spawn(async move { resigned.receive(&mut Batch::new()).await });
 
+        // Seen: it was looked at once a second, as if an event would wake its task.
+        let (mut deaf, unwatched) = scripted(64);
+        unwatched.is_unwatchable.store(true, SeqCst);
+        tokio::spawn(async move { deaf.receive(&mut Batch::new()).await });
+
         let (mut short, lacking) = scripted(RING);
         let elsewhere = frames(&mut short, RING / 2);
         tokio::spawn(async move { short.receive(&mut Batch::new()).await });
 
-        for (what, script) in [("transmit", &blocked), ("the driver", &driven), ("a short refill", &lacking)]
-        {
+        for (what, script) in [
+            ("transmit", &blocked),
+            ("the driver", &driven),
+            ("a short refill", &lacking),
+            ("a descriptor that is not watched", &unwatched),
+        ] {
             // However long that takes.
             let is_often = || script.armed.load(SeqCst) >= 40 + 4 * seldom.armed.load(SeqCst);
             until(what, is_often).await;

@@ -73,6 +73,8 @@ impl MemifPort {
             peer: None,
             down: nobody,
             ringer: Ringer::new().map_err(|errno| MemifError::Bell { errno })?,
+            is_watched: true,
+            unwatched: None,
             watch: Watch::new().map_err(of_io).map_err(MemifError::Watch)?,
             rounds: 0,
             sought: Instant::now(),

@@ -111,6 +111,7 @@ pub use lend::Lend;
 use super::{Port, PortCounters, PortState, inherited};
 use crate::limits::CHUNK_SIZE;
 use crate::steer::Toeplitz;
+use crate::sys::errno::{Errno, descriptor_remedy};
 use crate::sys::event::Watch;
 use crate::sys::fork::Birthplace;
 use crate::sys::seqpacket::Connection;
@@ -254,6 +255,10 @@ pub struct MemifPort {
     /// Why there is no peer, while there is none.
     down: String,
     watch: Watch,
+    /// Whether an event wakes a sleeper: `watch` has all descriptors, and there is a peer or one may be accepted.
+    is_watched: bool,
+    /// Why `watch` lacks descriptors, if it does.
+    unwatched: Option<Errno>,
     /// Wakes peers that sleep.
     ringer: Ringer,
     /// Poll rounds, wrapping.
@@ -302,14 +307,22 @@ impl Conversation {
         }
     }
 
-    /// The descriptors on which a peer's message or connection may arrive.
+    /// Whether a peer that connects would be accepted.
+    fn accepts(&self) -> bool {
+        match self {
+            Conversation::Client(_) => true,
+            Conversation::Server(server) => server.accepts(),
+        }
+    }
+
+    /// The descriptors on which a peer's message, or a connection that is accepted, may arrive.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (client, server) = match self {
             Conversation::Client(client) => (client.connection(), None),
             Conversation::Server(server) => (None, Some(server)),
         };
         let to_server = server.into_iter().flat_map(Server::connections);
-        let listener = server.map(|server| server.listener().as_fd());
+        let listener = server.filter(|server| server.accepts()).map(|server| server.listener().as_fd());
         client.into_iter().chain(to_server).map(AsFd::as_fd).chain(listener)
     }
 }
@@ -360,6 +373,19 @@ impl Port for MemifPort {
             0 => PortState::Down(self.conversation.why_down().unwrap_or_else(|| self.down.clone())),
             _ => PortState::Up,
         }
+    }
+
+    /// The port is polled meanwhile.
+    fn complaint(&self) -> Option<String> {
+        if let Some(errno) = self.ringer.failure().filter(|&errno| errno != Errno::AGAIN) {
+            return Some(format!("{} cannot wake its peer: io_submit: {errno}", self.name));
+        }
+        let errno = self.unwatched?;
+        let remedy = match errno {
+            Errno::NOSPC => "; raise `sysctl fs.epoll.max_user_watches`",
+            _ => descriptor_remedy(errno),
+        };
+        Some(format!("no packet wakes {}, which cannot watch its peer: {errno}{remedy}", self.name))
     }
 
     fn counters(&self) -> Arc<PortCounters> {

@@ -7,6 +7,7 @@ use super::pair::{End, Rings};
 use super::ring::{LOG2_SIZE_MAX, Serving};
 use super::session::{Session, Step};
 use super::{MemifConfig, NAME};
+use crate::sys::errno::descriptor_remedy;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener, PeerDescriptor};
 use crate::sys::shared_event::SharedEvent;
@@ -146,14 +147,24 @@ impl Server {
         &self.listener
     }
 
+    /// Whether clients are accepted, as far as that is known. If not, those that wait are not looked for before the
+    /// next look.
+    pub(super) fn accepts(&self) -> bool {
+        !self.listener.refuses_peers() && self.listener.failure().is_none()
+    }
+
     /// Returns why no client is accepted, if that is so.
     #[cold]
     pub(super) fn why_down(&self) -> Option<String> {
-        self.listener.refuses_peers().then(|| {
-            "no peer is accepted until the descriptors that former peers sent are closed, which waits for other \
-             processes: end those peers, or start this program again"
-                .into()
-        })
+        if self.listener.refuses_peers() {
+            return Some(
+                "no peer is accepted until the descriptors that former peers sent are closed, which waits for other \
+                 processes: end those peers, or start this program again"
+                    .into(),
+            );
+        }
+        let errno = self.listener.failure()?;
+        Some(format!("no peer can be accepted: {errno}{}", descriptor_remedy(errno)))
     }
 }
 

@@ -9,6 +9,7 @@ mod panics;
 mod refused;
 mod share;
 mod smaller;
+mod starved;
 mod talking;
 mod traffic;
 mod users;

@@ -6,7 +6,9 @@ use super::pair::Rings;
 use super::session::Step;
 use crate::port::Wake;
 use crate::port::posted::{Posted, free_all};
+use crate::sys::errno::of_io;
 use crate::sys::event::Watch;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -42,9 +44,10 @@ impl Wake for MemifPort {
                 && std::mem::take(&mut rings.unannounced)
                 && rings.tx.wake().is_wanted()
             {
-                self.counters.kicks.add(1);
+                let is_woken = self.ringer.raise(&rings.peers_bell);
+                self.counters.kicks.add(is_woken.into());
                 // If it cannot be woken now, the next round tries again.
-                rings.unannounced = !self.ringer.raise(&rings.peers_bell);
+                rings.unannounced = !is_woken;
             }
         }
         if self.active == 0 {
@@ -70,7 +73,7 @@ impl Wake for MemifPort {
             // A peer that has just come does not know of the request.
             return true;
         }
-        if self.active == 0 {
+        if self.active == 0 || !self.is_watched {
             // The conversation may have a new connection.
             self.watch_anew();
         }
@@ -79,7 +82,7 @@ impl Wake for MemifPort {
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.as_fd())
+        self.is_watched.then(|| self.watch.as_fd())
     }
 
     /// No longer asks to be woken.
@@ -152,12 +155,24 @@ impl MemifPort {
     /// Watches the descriptors by which a peer can wake the port: the socket, and the eventfd that the peer writes.
     #[cold]
     pub(super) fn watch_anew(&mut self) {
-        // If the process is out of descriptors, the port is polled when its sleep ends.
-        let Ok(watch) = Watch::new() else { return };
-        self.conversation.sources().for_each(|source| watch.add(source));
-        let rings = self.pairs.iter().filter_map(|pair| pair.rings.as_ref());
-        rings.for_each(|rings| watch.add(rings.bell.as_fd()));
-        self.watch = watch;
+        // One that waits, and is not accepted, would end each sleep at once.
+        let is_awaited = self.active > 0 || self.conversation.accepts();
+        self.unwatched = match self.watch_of_all() {
+            Ok(watch) => {
+                self.watch = watch;
+                None
+            }
+            Err(error) => Some(of_io(error)),
+        };
+        self.is_watched = is_awaited && self.unwatched.is_none();
+    }
+
+    fn watch_of_all(&self) -> io::Result<Watch> {
+        let watch = Watch::new()?;
+        self.conversation.sources().try_for_each(|source| watch.add(source))?;
+        let mut rings = self.pairs.iter().filter_map(|pair| pair.rings.as_ref());
+        rings.try_for_each(|rings| watch.add(rings.bell.as_fd()))?;
+        Ok(watch)
     }
 
     fn want_wakes(&self, wanted: bool) {

@@ -170,14 +170,14 @@ impl Umem {
         };
         let socket = Arc::new(socket);
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket), several });
-        Ok((Binding { attachment, socket, watch }, rings))
+        Ok((Binding { attachment, socket, watch, is_watched: true }, rings))
     }
 
     /// Takes away a port's socket and its part of the program. First the redirection of packets to it stops, then its
     /// mappings (`queues`) are dropped, then its last descriptor. When this returns, the kernel has released the
     /// socket.
     pub(super) fn unbind(&self, queue: u32, binding: Binding, queues: Queues) {
-        let Binding { attachment, socket, watch } = binding;
+        let Binding { attachment, socket, watch, .. } = binding;
         let mut bound = lock(&self.bound);
         if Arc::strong_count(&attachment) > 1 {
             // Other queues stay.

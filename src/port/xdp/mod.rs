@@ -243,6 +243,8 @@ struct Binding {
     socket: Arc<Socket>,
     /// Watches the socket for a sleeping worker.
     watch: Watch,
+    /// The last attempt to watch it succeeded.
+    is_watched: bool,
 }
 
 /// The reason why a port cannot go on.
@@ -375,6 +377,11 @@ impl XdpPort {
     /// The number of the port's current socket; None if it has none.
     fn socket_number(&self) -> Option<u32> {
         self.binding.as_ref().map(|_| self.sockets)
+    }
+
+    /// Whether no event of the socket wakes a sleeper, because it cannot be watched.
+    fn is_unwatched(&self) -> bool {
+        self.binding.as_ref().is_some_and(|binding| !binding.is_watched)
     }
 
     /// The interface.

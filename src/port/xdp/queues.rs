@@ -30,6 +30,8 @@ pub struct XdpQueues {
     watch: Watch,
     /// The socket of each queue that is watched, by its number; None if it is not.
     watched: Vec<Option<u32>>,
+    /// The last attempt to watch all of them succeeded.
+    is_watched: bool,
     /// The counters of all queues.
     counters: Arc<PortCounters>,
 }
@@ -61,6 +63,7 @@ impl XdpQueues {
         Ok(XdpQueues {
             name: format!("xdp:{interface}:{first}{}", others.collect::<String>()),
             watched: vec![None; ports.len()],
+            is_watched: true,
             queues: ports,
             turn: 0,
             watch: watch(interface)?,
@@ -187,21 +190,24 @@ impl Wake for XdpQueues {
     fn arm(&mut self) -> bool {
         self.watch.clear();
         let mut ready = false;
+        self.is_watched = true;
         for (queue, watched) in self.queues.iter_mut().zip(&mut self.watched) {
             ready |= queue.arm();
             let socket = queue.socket_number();
             if *watched != socket
                 && let Some(fd) = queue.wakeup_fd()
+                && self.watch.add(fd).is_ok()
             {
-                self.watch.add(fd);
                 *watched = socket;
             }
+            let is_missed = queue.is_unwatched() || queue.wakeup_fd().is_some() && *watched != socket;
+            self.is_watched &= !is_missed;
         }
         ready
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.as_fd())
+        self.is_watched.then(|| self.watch.as_fd())
     }
 
     fn disarm(&mut self) {

@@ -63,10 +63,10 @@ impl port::Wake for XdpPort {
         if self.birthplace.is_elsewhere() {
             return self.abandon() > 0;
         }
-        if let Some(Binding { socket, watch, .. }) = &self.binding {
+        if let Some(Binding { socket, watch, is_watched, .. }) = &mut self.binding {
             // Only while the worker sleeps: for a watched socket, the kernel takes the watch's lock for each packet
             // that comes.
-            watch.add(socket.as_fd());
+            *is_watched = watch.add(socket.as_fd()).is_ok();
             watch.clear();
         }
         self.look();
@@ -74,10 +74,10 @@ impl port::Wake for XdpPort {
             || self.gather.as_ref().is_some_and(|gather| gather.is_waiting())
     }
 
-    /// The descriptor that watches the socket, while it can be trusted.
+    /// The descriptor that watches the socket, while it can be trusted and watched.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.queues.as_ref()?;
-        Some(self.binding.as_ref()?.watch.as_fd())
+        self.binding.as_ref().filter(|binding| binding.is_watched).map(|binding| binding.watch.as_fd())
     }
 
     #[cold]

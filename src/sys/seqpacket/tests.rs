@@ -180,6 +180,28 @@ fn a_descriptor_whose_close_waits_is_not_waited_for_received_unread_or_never_acc
     drop(others);
 }
 
+/// Seen on paper: what such peers have sent was closed with the listener, by the thread that dropped it.
+#[test]
+fn a_listener_that_can_accept_nobody_is_dropped_without_waiting_for_what_they_sent() {
+    let test = "a_listener_that_can_accept_nobody_is_dropped_without_waiting_for_what_they_sent";
+    in_poor_process(module_path!(), test, || {
+        let path = path("poor-drop");
+        let listener = Listener::new(&path).unwrap();
+        let client = Connection::open(&path).unwrap();
+        let (stream, _far_end) = lingering();
+        send_all(&client, vec![stream]);
+        let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).ok();
+        let _all: Vec<_> = std::iter::from_fn(event).collect();
+        assert!(listener.accept().is_none() && listener.failure() == Some(Errno::MFILE));
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(listener);
+            done.send(()).unwrap();
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(()), "it waits");
+    });
+}
+
 /// Waits for a peer that has connected.
 fn accepted(listener: &Listener) -> Connection {
     let until = Instant::now() + Duration::from_secs(60);

@@ -3,6 +3,7 @@
 use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use netmem::{Batch, Frame, Memory, MemoryConfig, Pool, PoolConfig, Worker};
 use netmem_tokio::{AsyncPort, Incoming};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -23,6 +24,8 @@ pub struct Script {
     pub is_ready: AtomicBool,
     /// It takes no frame.
     pub is_full: AtomicBool,
+    /// Its descriptor is of a file, which epoll does not take.
+    pub is_unwatchable: AtomicBool,
     /// It keeps the frames that it has sent.
     pub keeps_sent: AtomicBool,
     /// Copies that its peer has not read.
@@ -55,6 +58,7 @@ pub struct Scripted {
     sent: Vec<Frame>,
     /// Never readable.
     socket: UnixStream,
+    file: File,
     received: usize,
     _other_end: UnixStream,
 }
@@ -150,7 +154,8 @@ impl Wake for Scripted {
         self.script.is_ready.load(SeqCst)
     }
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        let is_unwatchable = self.script.is_unwatchable.load(SeqCst);
+        Some(if is_unwatchable { self.file.as_fd() } else { self.socket.as_fd() })
     }
 }
 
@@ -195,7 +200,8 @@ pub fn scripted(frames: usize) -> (AsyncPort, Arc<Script>) {
     let (w, pool) = pool(frames);
     let (script, (socket, _other_end)) = (Arc::new(Script::default()), UnixStream::pair().unwrap());
     let (posted, sent) = (Vec::new(), Vec::new());
-    let port = Scripted { script: script.clone(), posted, sent, socket, received: 0, _other_end };
+    let file = File::open("/proc/self/exe").unwrap();
+    let port = Scripted { script: script.clone(), posted, sent, socket, file, received: 0, _other_end };
     (AsyncPort::new(Box::new(port), w, pool).unwrap(), script)
 }
 
