@@ -172,12 +172,33 @@ impl Copying {
         }
     }
 
-    /// Number of slots with packets that the peer has not read yet; 0 if the peer's index is invalid.
+    /// Number of packets that the peer has not read yet; 0 if the peer's index is invalid.
     #[cold]
     pub(super) fn unread_by_peer(&mut self) -> u32 {
-        match self {
+        let slots = match self {
             Copying::Own { .. } => self.free().map_or(0, |free| self.size() - free),
             Copying::Peers { ring, .. } => ring.unread().unwrap_or(0),
+        };
+        // They lie before the next slot.
+        (1..=slots).filter(|&i| !self.sent_before(i).next).count() as u32
+    }
+
+    /// Returns the descriptor of the slot that lies `i` slots before the next one that a packet is written into.
+    #[cold]
+    fn sent_before(&self, i: u32) -> Descriptor {
+        let i = i.wrapping_neg();
+        match self {
+            Copying::Own { ring, .. } => ring.read(ring.next_at(i)),
+            Copying::Peers { ring, .. } => ring.read(ring.ready_at(i)),
+        }
+    }
+
+    /// Whether the packet in the `i`-th slot of those that can be received goes on in the next.
+    #[cold]
+    pub(super) fn goes_on(&self, i: u32) -> bool {
+        match self {
+            Copying::Own { ring, .. } => ring.read(ring.returned_at(i)).next,
+            Copying::Peers { ring, .. } => ring.read(ring.ready_at(i)).next,
         }
     }
 

@@ -60,7 +60,7 @@
 //!
 //! What a peer sent before it went is still received, although the port is down already. This lasts for at most 4,096
 //! rounds, and no new peer is accepted until then. The packets that are left then are lost with the rings, and so are
-//! those that are unread when we end the connection: their slots count as `rx_dropped`. Sent packets count as sent and
+//! those that are unread when we end the connection: they count as `rx_dropped`. Sent packets count as sent and
 //! completed, whether or not the former peer has read them. Those that it has not acknowledged count as
 //! `tx_left_unread` too: it may have read the last of them. If we end the connection because of an invalid value,
 //! frames are used again at once. A peer that was lent them, and has not yet received the DISCONNECT, may still read

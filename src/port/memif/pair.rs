@@ -26,11 +26,20 @@ impl End {
         }
     }
 
-    /// Number of slots whose packets have not been received; 0 if the peer's index is invalid.
+    /// Number of packets that have not been received; 0 if the peer's index is invalid. One whose end has not come counts.
+    #[cold]
     pub(super) fn unread(&mut self) -> u32 {
-        match self {
+        let slots = match self {
             End::Lent(ring) => ring.returned().unwrap_or(0),
             End::Copied(ring) => ring.received().unwrap_or(0),
+        };
+        (0..slots).filter(|&i| i + 1 == slots || !self.goes_on(i)).count() as u32
+    }
+
+    fn goes_on(&self, i: u32) -> bool {
+        match self {
+            End::Lent(ring) => ring.read(ring.returned_at(i)).next,
+            End::Copied(ring) => ring.goes_on(i),
         }
     }
 

@@ -53,6 +53,29 @@ fn giants_arrive_byte_for_byte_both_ways_lent_or_copied_where_frames_have_room()
     }
 }
 
+/// Seen: a packet in five slots counted as five that the peer had not read.
+#[test]
+fn a_giant_that_a_peer_has_not_read_is_one_packet_in_all_counters() {
+    let (mut server, mut client) = connected_with(false, [16_384, 2048]);
+    server.send(&[vec![1; 9018], vec![2; 60], vec![3; 5000]]);
+    assert_eq!((server.port.tx_unread(), client.port.rx_pending()), (3, Some(3)));
+    client.close();
+    let end = Instant::now() + LONG;
+    while server.is_up() {
+        assert!(Instant::now() < end, "{:?}", server.port);
+        server.idle();
+    }
+    server.complete();
+    let counters = server.port.counters();
+    assert_eq!([&counters.tx, &counters.tx_left_unread].map(|count| count.get()), [3, 3]);
+    server.close();
+    let (mut server, mut client) = connected_with(false, [2048, 16_384]);
+    client.send(&[vec![1; 9018], vec![2; 60], vec![3; 5000]]);
+    assert_eq!((client.port.tx_unread(), server.port.rx_pending()), (3, Some(3)));
+    server.close();
+    client.close();
+}
+
 #[test]
 fn giants_for_a_peer_with_smaller_frames_are_too_long_there_and_cost_no_others() {
     for shared in [true, false] {
