@@ -21,7 +21,7 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs,
     ftruncate, memfd_create,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -34,6 +34,9 @@ const HUGE_PAGES: u64 = 0x9584_58f6;
 
 /// Bytes of an ordinary page.
 const PAGE: usize = 4096;
+
+/// Bytes that one call allocates: cleared in a fraction of a millisecond, which lies between two signals of a profiler.
+const ALLOCATED_AT_ONCE: usize = 1 << 20;
 
 /// Which memory of a peer may be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -120,6 +123,16 @@ pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<O
     Ok(file)
 }
 
+/// Has the system back the first `len` bytes of the file. In parts, each repeated after a signal: before Linux 6.10, any
+/// signal ends a fallocate(2) of such a file, and what this call allocated is freed.
+fn allocate(file: &OwnedFd, len: usize) -> Result<(), Errno> {
+    for begin in (0..len).step_by(ALLOCATED_AT_ONCE) {
+        let bytes = ALLOCATED_AT_ONCE.min(len - begin);
+        retry_on_intr(|| fallocate(file, FallocateFlags::empty(), begin as u64, bytes as u64))?;
+    }
+    Ok(())
+}
+
 /// Bytes of a page of the file: more than [`PAGE`] if it consists of huge pages.
 fn page_of(file: &impl AsFd) -> Result<usize, Errno> {
     let system = fstatfs(file)?;
@@ -151,7 +164,7 @@ impl SharedMemory {
     #[cold]
     pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
         let file = sealed_file(name, len, MemfdFlags::empty())?;
-        fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
+        allocate(&file, len)?;
         SharedMemory::mapped(file.into(), len, false).map(Arc::new)
     }
 

@@ -6,9 +6,11 @@ use super::message::{AddRegion, AddRing, Message};
 use super::pair::{End, FRAMES, Rings};
 use super::ring::{Lending, ring_bytes};
 use crate::limits::{CACHE_LINE, PAGE_SIZE};
+use crate::sys::errno::descriptor_remedy_of;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::region::Region;
 use crate::sys::shared_event::SharedEvent;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -33,6 +35,11 @@ pub(super) fn bytes(queues: u16, log2_size: u8, buffer: usize) -> usize {
     (rings * stride(log2_size)).next_multiple_of(PAGE_SIZE) + rings * (buffer << log2_size)
 }
 
+/// What keeps this process from making the memory and its events.
+fn lacks(error: io::Error) -> Fault {
+    Fault::Memory(format!("{error}{}", descriptor_remedy_of(&error)))
+}
+
 /// Bytes from one ring to the next.
 fn stride(log2_size: u8) -> usize {
     ring_bytes(log2_size).next_multiple_of(CACHE_LINE)
@@ -51,8 +58,7 @@ impl Offer {
         MADE.set(MADE.get() + 1);
         let buffer = if lent.is_none() { frame_size } else { 0 };
         let len = bytes(queues, log2_size, buffer);
-        let memory =
-            SharedMemory::new("netmem-memif", len).map_err(|errno| Fault::Memory(errno.to_string()))?;
+        let memory = SharedMemory::new("netmem-memif", len).map_err(|errno| lacks(errno.into()))?;
         let mut offer = Offer { messages: Vec::new(), rings: Vec::new() };
         offer.say(Message::AddRegion(AddRegion { index: 0, size: len as u64 }), memory.as_fd())?;
         if let Some((region, file)) = lent.and_then(|region| Some((region, region.file()?))) {
@@ -72,7 +78,7 @@ impl Offer {
     }
 
     fn say(&mut self, message: Message, descriptor: BorrowedFd<'_>) -> Result<(), Fault> {
-        let copy = descriptor.try_clone_to_owned().map_err(|error| Fault::Memory(error.to_string()))?;
+        let copy = descriptor.try_clone_to_owned().map_err(lacks)?;
         self.messages.push((message, copy));
         Ok(())
     }
@@ -80,8 +86,7 @@ impl Offer {
     fn say_ring(&mut self, place: &Place, queue: u16, to_server: bool) -> Result<(), Fault> {
         let rings = &self.rings[usize::from(queue)];
         let event = if to_server { &rings.peers_bell } else { &rings.bell };
-        let descriptor = event.as_fd().try_clone_to_owned();
-        let descriptor = descriptor.map_err(|error| Fault::Memory(error.to_string()))?;
+        let descriptor = event.as_fd().try_clone_to_owned().map_err(lacks)?;
         let offset = place.ring_at(queue, to_server) as u32;
         let log2_size = place.log2_size;
         let ring = AddRing { to_server, index: queue, region: 0, offset, log2_size, private_header: 0 };
@@ -124,7 +129,7 @@ impl Place {
     }
 
     fn rings(&self, queue: u16) -> Result<Rings, Fault> {
-        let event = || SharedEvent::new().map_err(|error| Fault::Memory(error.to_string()));
+        let event = || SharedEvent::new().map_err(lacks);
         Ok(Rings {
             rx: self.end(queue, false)?,
             tx: self.end(queue, true)?,

@@ -24,6 +24,15 @@ fn what_one_side_writes_the_other_reads() {
 }
 
 #[test]
+fn every_page_of_new_memory_is_there_before_it_is_used() {
+    for len in [1, 4096, 1 << 20, (5 << 19) + 1] {
+        let memory = SharedMemory::new("test", len).unwrap();
+        let allocated = fstat(memory.as_fd()).unwrap().st_blocks * 512;
+        assert_eq!(allocated as usize, len.next_multiple_of(4096));
+    }
+}
+
+#[test]
 fn nothing_outside_the_mapping_is_touched() {
     let memory = SharedMemory::new("test", 4096).unwrap();
     let mut bytes = [7; 16];
