@@ -94,8 +94,10 @@ impl MemifPort {
         if self.birthplace.is_elsewhere() {
             return self.abandon() > 0;
         }
-        let until = Instant::now() + at_most;
-        while self.active == 0 && self.conversation.is_hopeful() && Instant::now() < until {
+        // None: without an end.
+        let until = Instant::now().checked_add(at_most);
+        let is_time = || until.is_none_or(|until| Instant::now() < until);
+        while self.active == 0 && self.conversation.is_hopeful() && is_time() {
             self.watch_anew();
             self.service();
             if self.active == 0 {

@@ -124,6 +124,8 @@ pub(super) enum Fault {
     Outside(&'static str),
     #[error("rx ring: a packet without an end within {PARTS_MAX} slots")]
     Endless,
+    #[error("rx ring: the peer's index ends within a packet")]
+    Unfinished,
     #[error("{0}")]
     Message(#[from] MessageError),
     #[error("unexpected {0}")]
@@ -170,22 +172,38 @@ pub(super) enum Fault {
     Memory(String),
     #[error("a peer that runs as user {0} may not connect: allow it by peer={0} or peer=any")]
     User(u32),
+    #[error("the user that the peer runs as is unknown: {0}")]
+    Credentials(Errno),
+    #[error("four other clients are connecting: try again")]
+    Crowded,
     #[error("the peer did not answer in time")]
     Silent,
     #[error("the port is closed")]
     Closed,
     #[error("the peer is gone")]
     Gone,
-    #[error("the peer does not read what it is sent: {0}")]
+    #[error("{}", unsent(*.0))]
     Send(Errno),
     #[error("the peer ended it: {0}")]
     Disconnected(String),
 }
 
+fn unsent(errno: Errno) -> String {
+    match errno {
+        Errno::AGAIN => "the peer does not read what it is sent".into(),
+        Errno::TOOMANYREFS => {
+            "send to the peer: more descriptors are sent and not received than this process may have: raise the limit \
+             with `ulimit -n`"
+                .into()
+        }
+        _ => format!("send to the peer: {errno}{}", descriptor_remedy(errno)),
+    }
+}
+
 impl Fault {
     /// Whether the peer wrote an invalid descriptor into shared memory.
     pub(super) fn is_descriptor(&self) -> bool {
-        matches!(self, Fault::Descriptor(..) | Fault::Outside(_) | Fault::Endless)
+        matches!(self, Fault::Descriptor(..) | Fault::Outside(_) | Fault::Endless | Fault::Unfinished)
     }
 
     /// Whether the peer ended the connection. What it sent before can still be received.
@@ -196,5 +214,20 @@ impl Fault {
     /// Whether the peer is sent the reason.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self, Fault::Gone | Fault::Send(_) | Fault::Disconnected(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_lacks_to_send_is_not_blamed_on_the_peer() {
+        let line = |errno| Fault::Send(errno).to_string();
+        assert!(line(Errno::AGAIN).contains("does not read"));
+        for errno in [Errno::TOOMANYREFS, Errno::NOBUFS, Errno::NOMEM, Errno::NFILE] {
+            assert!(!line(errno).contains("does not read"), "{}", line(errno));
+        }
+        assert!(line(Errno::TOOMANYREFS).contains("ulimit -n"));
     }
 }

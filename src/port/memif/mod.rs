@@ -157,7 +157,7 @@ impl PeerUser {
     /// Returns [`Fault::User`] for a user who is not allowed.
     fn check(self, connection: &Connection) -> Result<(), Fault> {
         // An unknown user is not allowed.
-        let user = connection.peer_user().map_err(Fault::Send)?;
+        let user = connection.peer_user().map_err(Fault::Credentials)?;
         let allowed = match self {
             PeerUser::Own => is_own(user),
             PeerUser::Uid(other) => user == other || is_own(user),

@@ -94,7 +94,7 @@ fn gather_lent(
     returned: u32,
 ) -> (Got, Result<(), Fault>) {
     let Some(last) = (0..returned.min(PARTS_MAX)).find(|&i| !ring.read(ring.returned_at(i)).next) else {
-        return (Got::default(), Err(Fault::Endless));
+        return (Got::default(), Err(without_end(returned, ring.size())));
     };
     let (mut whole, mut fits) = (None::<Frame>, true);
     for _ in 0..=last {
@@ -205,7 +205,13 @@ fn gather(ring: &Copying, first: u32, received: u32, frame: &mut Frame) -> Resul
             return Ok((i + 1 - first, fits));
         }
     }
-    Err(Fault::Endless)
+    Err(without_end(received - first, ring.size()))
+}
+
+/// The fault of a packet that goes on in the last of these slots.
+#[cold]
+fn without_end(slots: u32, size: u32) -> Fault {
+    if slots < PARTS_MAX.min(size) { Fault::Unfinished } else { Fault::Endless }
 }
 
 impl Rx for MemifPort {

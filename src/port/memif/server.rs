@@ -89,7 +89,7 @@ impl Server {
     }
 
     /// Greets a client that has connected, if it may be the peer and there is no peer. If there are too many clients,
-    /// one that has been silent is disconnected.
+    /// one that has been silent is disconnected. If none has, the new one is.
     fn welcome(&mut self, connection: Connection) -> Result<(), Fault> {
         let allowed = self.config.peer.check(&connection);
         let session = Session::new(connection, self.config.sealing);
@@ -107,8 +107,8 @@ impl Server {
             match silent.filter(|&i| self.handshakes[i].1.silent_since.elapsed() > CROWDED) {
                 Some(i) => self.handshakes.swap_remove(i).0.end(&Fault::Silent),
                 None => {
-                    reject(&session);
-                    return Ok(());
+                    session.end(&Fault::Crowded);
+                    return Err(Fault::Crowded);
                 }
             }
         }

@@ -217,7 +217,8 @@ impl MemifPort {
     #[cold]
     #[inline(never)]
     pub(super) fn ends_within_a_packet(&mut self, queue: usize, fault: &Fault) -> bool {
-        let is_so = matches!(fault, Fault::Endless) && self.active == 0 && self.receiving > 0;
+        let is_so =
+            matches!(fault, Fault::Endless | Fault::Unfinished) && self.active == 0 && self.receiving > 0;
         if is_so && let Some(mut rings) = self.pairs[queue].rings.take() {
             self.counters.rx_dropped.add(rings.rx.unread().into());
         }

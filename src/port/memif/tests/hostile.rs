@@ -245,7 +245,7 @@ fn invalid_indices_and_descriptors_take_the_port_down_and_the_next_client_is_ser
         (|_, rx, _| packet(rx, Descriptor { offset: u32::MAX, ..SANE }), "outside of its region"),
         (|_, rx, _| packet(rx, Descriptor { len: u32::MAX, ..SANE }), "outside of its region"),
         (|_, rx, _| packet(rx, Descriptor { offset: REGION as u32 - 59, ..SANE }), "outside of its region"),
-        (|_, rx, _| packet(rx, Descriptor { next: true, ..SANE }), "a packet without an end"),
+        (|_, rx, _| packet(rx, Descriptor { next: true, ..SANE }), "index ends within a packet"),
         (
             |_, rx, _| {
                 for i in 0..8 {
@@ -287,7 +287,7 @@ fn bytes_that_a_server_writes_into_the_clients_rings_bring_no_frame_twice_and_no
             let said = ring.room(position).unwrap().0;
             ring.describe(position, Descriptor { len, next, ..said });
             assert!(client.receive().is_empty());
-            let wanted = if next { "a packet without an end" } else { wrong };
+            let wanted = if next { "index ends within a packet" } else { wrong };
             assert!(client.reason().contains(wanted), "{}", client.reason());
             until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
             server.idle();

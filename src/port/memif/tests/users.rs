@@ -164,6 +164,22 @@ fn a_client_gets_in_though_silent_ones_come_again_and_again() {
     honest.close();
 }
 
+/// Seen: it was told that somebody was connected already.
+#[test]
+fn a_client_that_comes_while_four_others_talk_hears_that_they_do() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    // One that has said nothing for a while, as on a machine that stands still, gives way.
+    let is_told = (0..20).any(|_| {
+        let clients: Vec<_> = (0..5).map(|_| Connection::open(&path).unwrap()).collect();
+        (0..8).for_each(|_| server.idle());
+        told(&clients[4]) == "four other clients are connecting: try again"
+    });
+    assert!(is_told, "{}", server.reason());
+    assert!(server.reason().contains("four other clients"), "{}", server.reason());
+    server.close();
+}
+
 /// Seen: while clients came that failed at once, no other client was heard.
 #[test]
 fn a_client_gets_in_while_others_come_and_go_with_every_look() {
