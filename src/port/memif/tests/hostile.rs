@@ -9,6 +9,9 @@ use super::*;
 use crate::port::Wake;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::Listener;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use std::cell::Cell;
 
 #[test]
 fn every_message_cut_at_every_length_or_made_longer_ends_the_connection_and_no_more() {
@@ -369,32 +372,51 @@ fn a_server_that_dies_or_sends_an_invalid_message_is_tried_again() {
     client.close();
 }
 
+/// Descriptors of which a part is valid.
+fn descriptors() -> impl Strategy<Value = Vec<Descriptor>> {
+    let region = prop_oneof![9 => Just(0), 1 => any::<u16>()];
+    let len = prop_oneof![9 => 0..3000_u32, 1 => any::<u32>()];
+    let offset = prop_oneof![9 => 0..REGION as u32, 1 => any::<u32>()];
+    let one = (prop::bool::weighted(0.2), region, len, offset);
+    let one = one.prop_map(|(next, region, len, offset)| Descriptor { next, region, len, offset });
+    prop::collection::vec(one, 2 << LOG2_SIZE)
+}
+
 #[test]
 fn random_bytes_in_the_shared_memory_crash_no_server_and_every_frame_returns_to_its_pool() {
-    use proptest::prelude::*;
-    use proptest::test_runner::{Config, TestRunner};
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(64) });
-    let words = prop::collection::vec((0..2 * ring_bytes(LOG2_SIZE) as u64, any::<u8>()), 1..200);
+    let bytes = prop::collection::vec((0..2 * ring_bytes(LOG2_SIZE) as u64, any::<u8>()), 0..4);
+    let steps = prop::collection::vec((descriptors(), bytes, 1..=1_u32 << LOG2_SIZE), 1..20);
+    let (received, sent) = (Cell::new(0), Cell::new(0));
     runner
-        .run(&words, |words| {
+        .run(&steps, |steps| {
             let path = fresh_path();
             let mut server = Side::server(&path);
-            let (hand, _, _) = Hand::connected(&mut server, &path);
-            for (at, byte) in words {
-                let at = if at < ring_bytes(LOG2_SIZE) as u64 {
-                    at
-                } else {
-                    at - ring_bytes(LOG2_SIZE) as u64 + TO_CLIENT
-                };
-                hand.memory.write(at, &[byte]);
-                server.receive();
-                server.send(&[vec![byte; 60]]);
+            let mut peer = Hand::connected(&mut server, &path);
+            for (said, bytes, lent) in steps {
+                let (hand, to_server, to_client) = &mut peer;
+                for (ring, said) in [to_server, to_client].into_iter().zip(said.chunks(1 << LOG2_SIZE)) {
+                    (0..).zip(said).for_each(|(position, said)| ring.write(position, *said));
+                    let back = ring.returned().unwrap_or(0);
+                    ring.take_back(back);
+                    ring.lend(lent.min(ring.room()));
+                }
+                let half = ring_bytes(LOG2_SIZE) as u64;
+                for (at, byte) in bytes {
+                    hand.memory.write(if at < half { at } else { at - half + TO_CLIENT }, &[byte]);
+                }
+                received.set(received.get() + server.receive().len());
+                sent.set(sent.get() + server.send(&[vec![9; 60], vec![8; 1500]]));
                 server.complete();
                 server.port.kick();
+                if !server.is_up() {
+                    peer = Hand::connected(&mut server, &path);
+                }
             }
-            drop(hand);
+            drop(peer);
             server.close();
             Ok(())
         })
         .unwrap();
+    assert!(received.get() > 0 && sent.get() > 0, "{received:?} {sent:?}");
 }
