@@ -127,12 +127,13 @@ impl PortCounters {
         self.all().into_iter().map(|(name, count)| (name, count.get()))
     }
 
-    /// Copies the counts of `within`, for a port that wraps it. The counts of frames received and dropped are not
-    /// copied, since the wrapping port counts its own.
-    pub(super) fn follow(&self, within: &PortCounters) {
-        for ((name, count), (_, of)) in self.all().into_iter().zip(within.all()) {
+    /// Adds what `within` has counted since the last call, for a port that wraps it. `seen` has the counts of then. The
+    /// counts of frames received and dropped are not added, since the wrapping port counts its own.
+    pub(super) fn follow(&self, within: &PortCounters, seen: &PortCounters) {
+        for (((name, count), (_, of)), (_, seen)) in self.all().into_iter().zip(within.all()).zip(seen.all())
+        {
             if !matches!(name, "rx" | "rx_bytes" | "rx_dropped") {
-                count.set(of.get());
+                count.follow(of.get(), seen);
             }
         }
     }

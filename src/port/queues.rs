@@ -67,7 +67,8 @@ pub trait Fill {
     /// no more for the last refill. Code that sleeps until the device has work must then wake after a while and refill
     /// again, because no event reports the frames that return to the pool.
     ///
-    /// False for a port that receives into a pool of its own, which takes no frames.
+    /// By default false for a port that receives into a pool of its own: such a port, and a port around it, looks at that
+    /// pool.
     fn lacks_frames(&mut self, most: usize) -> bool {
         self.own_pool().is_none() && self.fill_room() > 0 && self.rx_posted() < most
     }
@@ -376,7 +377,8 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
         None
     }
 
-    /// Its counters, readable from any thread. A port made elsewhere keeps their [`Writer`](crate::stats::Writer).
+    /// Its counters, readable from any thread. A port made elsewhere keeps their [`Writer`](crate::stats::Writer), and
+    /// adds to them: what a port around it counts there ([`bounce`](super::bounce)) would be lost if they were replaced.
     fn counters(&self) -> Arc<PortCounters>;
 
     /// The additional counters of wrapping ports, the outermost first. By default none.

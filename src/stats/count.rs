@@ -31,6 +31,13 @@ impl Count {
         self.0.store(value, Relaxed);
     }
 
+    /// Adds what another count has grown to `now` since the last call. `seen` has its value of then.
+    #[inline]
+    pub(crate) fn follow(&self, now: u64, seen: &Count) {
+        self.add(now.wrapping_sub(seen.get()));
+        seen.set(now);
+    }
+
     /// The value.
     #[inline]
     pub fn get(&self) -> u64 {

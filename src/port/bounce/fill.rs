@@ -22,12 +22,23 @@ impl Fill for BouncePort {
     /// Fills frames of the port's own pool, whichever pool is given.
     #[inline]
     fn refill_to(&mut self, _w: &mut Worker, _pool: &Pool, most: usize) -> usize {
-        // Transmission needs frames too.
-        let most = most.min(self.pool.frames() / 2);
+        let most = self.posted_max(most);
         self.within.refill_to(&mut self.worker, &self.pool, most)
+    }
+
+    fn lacks_frames(&mut self, most: usize) -> bool {
+        self.within.rx_posted() < self.posted_max(most) && self.within.fill_room() > 0
     }
 
     fn own_pool(&self) -> Option<&Pool> {
         Some(&self.pool)
+    }
+}
+
+impl BouncePort {
+    /// Transmission needs frames of the pool too.
+    #[inline]
+    fn posted_max(&self, most: usize) -> usize {
+        most.min(self.pool.frames() / 2)
     }
 }

@@ -3,9 +3,10 @@
 use super::BouncePort;
 use crate::pool::{Batch, Pool};
 use crate::port::conformance::{self, Fixture};
+use crate::port::fault::{FaultConfig, FaultPort};
 use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::port::tests::moody::{Mood, Moody};
-use crate::port::{Complete, Fill, Port, PortState, Rx, Tx};
+use crate::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use crate::wire::offload::{Offload, PartialChecksum};
 
 /// Number of frames of the port's own pool.
@@ -139,6 +140,51 @@ fn while_the_own_pool_is_dry_frames_wait() {
     received.free(&mut bounced.here.w);
     assert_eq!(bounced.port.tx(&mut bounced.here.w, &mut frames), 3);
     assert_eq!(bounced.collected(), [1, 2, 3]);
+}
+
+/// Seen: tokio and smoltcp slept for up to a second, though the frames to receive into were back.
+#[test]
+fn a_port_whose_own_frames_are_all_held_elsewhere_lacks_frames_also_within_other_ports() {
+    let Fixture { w, pool, memory: _ } = Fixture::new(OWN);
+    let (within, mut device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 1 }).unwrap();
+    let port = BouncePort::new(Box::new(within), w, pool);
+    let mut here = Fixture::new(256);
+    let mut port = FaultPort::new(Box::new(port), here.pool.clone(), FaultConfig::default());
+    port.refill(&mut here.w, &here.pool);
+    assert!(!port.lacks_frames(OWN), "it posts half of them at most");
+    let mut received = Batch::new();
+    for _ in 0..2 {
+        device.deliver(OWN / 2, |_room| 60);
+        port.rx(&mut here.w, &mut received);
+        port.refill(&mut here.w, &here.pool);
+    }
+    assert_eq!((received.len(), port.rx_posted()), (OWN, 0));
+    assert!(port.lacks_frames(OWN / 2));
+    received.free(&mut here.w);
+    port.refill(&mut here.w, &here.pool);
+    assert!(!port.lacks_frames(OWN / 2));
+}
+
+/// Seen: the port within set all its counters at each kick, and what was counted here was gone.
+#[test]
+fn what_is_counted_here_stays_if_the_port_within_counts_for_itself() {
+    let mut here = Fixture::new(256);
+    let Fixture { w, pool, memory: _ } = Fixture::new(OWN);
+    let (within, _device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 1 }).unwrap();
+    let within = FaultPort::new(Box::new(within), pool.clone(), FaultConfig::default());
+    let mut port = BouncePort::new(Box::new(within), w, pool);
+    let mut frames = Batch::new();
+    here.pool.alloc_burst(&mut here.w, &mut frames, 3);
+    let checksum = PartialChecksum { start: 34, offset: 16 };
+    frames.iter_mut().for_each(|frame| frame.put_slice(&[1; 60]).unwrap());
+    frames[1].set_offload(Offload { checksum: Some(checksum), gso: None }).unwrap();
+    assert_eq!(port.tx(&mut here.w, &mut frames), 2);
+    for _ in 0..2 {
+        port.kick();
+        let counters = port.counters();
+        assert_eq!((counters.tx_invalid.get(), counters.copied.get(), counters.tx.get()), (1, 2, 2));
+    }
+    frames.free(&mut here.w);
 }
 
 #[test]

@@ -116,13 +116,20 @@ struct Tally {
     faults: Arc<FaultCounters>,
     counters: Arc<PortCounters>,
     within: Arc<PortCounters>,
+    /// What of both is in `counters` already. A port around this one counts there too.
+    seen: PortCounters,
 }
 
 impl FaultPort {
     /// Wraps `within`. Duplicates use frames of `pool`.
     #[cold]
     pub fn new(within: Box<dyn Port>, pool: Pool, config: FaultConfig) -> FaultPort {
-        let tally = Tally { faults: Arc::default(), counters: Arc::default(), within: within.counters() };
+        let tally = Tally {
+            faults: Arc::default(),
+            counters: Arc::default(),
+            within: within.counters(),
+            seen: PortCounters::default(),
+        };
         FaultPort {
             name: format!("fault/{}", within.name()),
             within,
@@ -142,10 +149,11 @@ impl FaultPort {
 }
 
 impl Tally {
-    /// Copies the counts of the inner port. Frames delivered and dropped are counted by this port.
+    /// Adds the new counts of the inner port. Frames delivered and dropped are counted by this port.
     fn publish(&self) {
-        self.counters.follow(&self.within);
-        self.counters.rx_dropped.set(self.within.rx_dropped.get() + self.faults.dropped.get());
+        self.counters.follow(&self.within, &self.seen);
+        let dropped = self.within.rx_dropped.get() + self.faults.dropped.get();
+        self.counters.rx_dropped.follow(dropped, &self.seen.rx_dropped);
     }
 }
 
@@ -168,6 +176,7 @@ impl Fill for FaultPort {
         fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
         fn rx_posted(&self) -> usize;
         fn refill_to(&mut self, w: &mut Worker, pool: &Pool, most: usize) -> usize;
+        fn lacks_frames(&mut self, most: usize) -> bool;
         fn own_pool(&self) -> Option<&Pool>;
         fn takes_frames_of(&self, pool: &Pool) -> bool;
     );

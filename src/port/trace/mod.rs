@@ -93,6 +93,7 @@ impl Fill for TracePort {
     delegate!(within
         fn fill_room(&mut self) -> usize;
         fn rx_posted(&self) -> usize;
+        fn lacks_frames(&mut self, most: usize) -> bool;
         fn own_pool(&self) -> Option<&Pool>;
         fn takes_frames_of(&self, pool: &Pool) -> bool;
     );
