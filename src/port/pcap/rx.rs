@@ -178,10 +178,12 @@ impl Input {
         now.duration_since(begun) >= at.saturating_sub(first)
     }
 
-    /// Returns whether the next packet is there. It may not be due yet: no descriptor becomes readable when it is.
+    /// Returns whether the next packet is there, or the next round reads on in a file. The packet may not be due yet: no
+    /// descriptor becomes readable when it is.
     pub(super) fn has_next(&mut self) -> bool {
+        let reads_on = !self.is_pipe && !self.over;
         // The caller must see an error.
-        self.peek().map_or(true, |next| next.is_some())
+        reads_on || self.peek().map_or(true, |next| next.is_some())
     }
 
     /// The descriptor that becomes readable when more can be read ahead. None if the input is always readable, or no

@@ -132,6 +132,38 @@ fn what_no_frame_has_room_for_is_dropped_by_count_and_what_was_cut_is_counted() 
     assert_eq!(port.state(), PortState::Up);
 }
 
+/// Seen: a program that slept while nothing was ready slept for each 512 KiB of a block that holds no packet.
+#[test]
+fn a_file_with_a_long_block_before_its_packet_has_something_in_each_round_until_its_end() {
+    let block = |kind: u32, body: &[u8]| {
+        let len = (body.len() as u32 + 12).to_ne_bytes();
+        [&kind.to_ne_bytes(), &len, body, &len].concat()
+    };
+    let section = [&0x1a2b_3c4d_u32.to_ne_bytes()[..], &1_u32.to_ne_bytes(), &[0xff; 8]].concat();
+    let interface = [1_u16.to_ne_bytes(), [0; 2], [0; 2], [0; 2]].concat();
+    let words = [0_u32, 0, 0, 60, 60].map(u32::to_ne_bytes).concat();
+    let packet = [words, vec![7; 60]].concat();
+    let blocks =
+        [block(0x0a0d_0d0a, &section), block(1, &interface), block(0xbad, &[0; 4 << 20]), block(6, &packet)];
+    let folder = Folder::new("long-block");
+    let path = folder.file("in", &blocks.concat());
+    let (mut fixture, mut port) = (Fixture::new(64), PcapPort::open("0", &input(&path)).unwrap());
+    let mut batch = Batch::new();
+    while batch.is_empty() {
+        assert!(port.arm(), "{:?}", port.state());
+        port.disarm();
+        port.refill(&mut fixture.w, &fixture.pool);
+        port.rx(&mut fixture.w, &mut batch);
+        port.kick();
+    }
+    assert_eq!(batch[0].data(), [7; 60]);
+    batch.free(&mut fixture.w);
+    while !port.rx_finished() {
+        port.kick();
+    }
+    assert!(!port.arm());
+}
+
 #[test]
 fn a_file_is_received_as_often_as_asked() {
     let folder = Folder::new("times");
