@@ -316,8 +316,13 @@ pub trait Wake {
 
 /// The queues of a device as one value, and information about the device.
 ///
-/// All calls work on bursts: as many frames as fit or exist. None blocks, allocates or fails, except
-/// `kick` of `pcap` and `trace` ports, which reads and writes files. A device that can no longer be trusted goes [`PortState::Down`].
+/// All calls work on bursts: as many frames as fit or exist. None fails or waits for the device. A device that can no
+/// longer be trusted goes [`PortState::Down`].
+///
+/// While the device stays as it is, none blocks or allocates, except `kick` of `pcap` and `trace` ports, which reads and
+/// writes files. A change of the device has its price: the call that finds a fault makes the text of its reason. When a
+/// memif peer or an interface comes or goes, `kick`, `arm` and `disarm` make system calls, memory and threads. A memif
+/// client makes and clears all memory for its next server in one of them, 4 MiB with the default settings.
 ///
 /// # What is taken
 /// Of the frames offered to [`Fill::fill`] and [`Tx::tx`], the taken frames are exactly those that are no longer in the

@@ -12,7 +12,8 @@
 //! never touch a file. [`Wake::kick`](super::Wake::kick), at the end of a round, fills the first buffer by at most one
 //! read and empties the second by one write. Both take as long as the file system takes. So a file is complete up to
 //! the last round; the rest is written when the port is dropped. If a write fails, the transmitted packets are lost and
-//! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
+//! counted (`tx_lost`), and the file ends with the last whole packet. Standard output (`-`) is never cut, so it may end
+//! within a packet. A process under a limit of file sizes
 //! (`RLIMIT_FSIZE`) must ignore or handle `SIGXFSZ`, as `netmem` does; otherwise the signal ends it. A named pipe or
 //! a terminal in place of a file is refused, since whoever is at its other end could hold up every round.
 //!

@@ -84,7 +84,7 @@ impl Output {
     ///
     /// # Errors
     /// Returns the file system's error. Kept packets that are not completely in the file are lost then, and counted.
-    /// The file ends with the last complete packet.
+    /// The file ends with the last complete packet, unless it is standard output.
     #[cold]
     pub(super) fn write_behind(&mut self, counters: &PortCounters) -> Result<(), String> {
         let mut written = 0;
@@ -139,7 +139,7 @@ impl Output {
         self.behind.drain(..written);
     }
 
-    /// Counts the kept packets that are not completely written, and ends the file behind the last complete packet.
+    /// Counts the kept packets that are not completely written, and ends a file behind the last complete packet.
     fn give_up(&mut self, written: usize, counters: &PortCounters) {
         let (whole, lost) = cut_off(&self.behind[self.rest..], written.saturating_sub(self.rest));
         counters.tx_lost.add(lost + u64::from(written < self.rest));
