@@ -11,7 +11,8 @@ use netmem::port::af_packet::{AfPacketConfig, AfPacketError, AfPacketPort, Fanou
 use netmem::port::conformance::Fixture;
 use netmem::port::{Fill, Port, PortState, Rx, Tx, Wake};
 use netns::{Wire, in_namespace, ip, veth};
-use std::thread::yield_now;
+use std::thread::{sleep, yield_now};
+use std::time::Duration;
 
 const FLOWS: u16 = 64;
 
@@ -137,6 +138,39 @@ fn packets_that_came_before_a_port_joined_are_received_by_the_first_port_only() 
         receive(&mut ports, &mut fixture, 3 * usize::from(FLOWS));
         drop(ports);
         assert_eq!((counters.rx.get(), counters.rx_drops()), (64, 0));
+    });
+}
+
+/// Seen: they were in no counter, and no other port had received them.
+#[test]
+fn what_the_first_port_of_a_group_had_received_before_stays_with_it() {
+    in_namespace("what_the_first_port_of_a_group_had_received_before_stays_with_it", || {
+        veth("a0", "a1", 1);
+        let (group, mut fixture) = (FanoutGroup::default(), Fixture::new(2048));
+        let mut ports = [open()];
+        send(0..1);
+        ports[0].join(&group).unwrap();
+        receive(&mut ports, &mut fixture, usize::from(FLOWS));
+    });
+}
+
+/// Seen: it was down for minutes after its interface had come up, because only a number of rounds was counted.
+#[test]
+fn a_port_that_is_kicked_now_and_then_sees_within_a_few_rounds_that_its_interface_is_up() {
+    let test = "a_port_that_is_kicked_now_and_then_sees_within_a_few_rounds_that_its_interface_is_up";
+    in_namespace(test, || {
+        veth("a0", "a1", 1);
+        let mut port = open();
+        for (to, is_up) in [("down", false), ("up", true)] {
+            ip(&format!("link set a0 {to}"));
+            let mut rounds = 0;
+            while (port.state() == PortState::Up) != is_up {
+                rounds += 1;
+                assert!(rounds < 200, "{to}: {:?}", port.state());
+                sleep(Duration::from_millis(20));
+                port.kick();
+            }
+        }
     });
 }
 

@@ -1,4 +1,4 @@
-//! The state of the interface behind a port: whether it exists and is up. It is checked every so many rounds, and
+//! The state of the interface behind a port: whether it exists and is up. It is checked now and then, and
 //! whenever a call reports that it is not. After a removal, it is checked whether an interface of the same name exists
 //! again.
 
@@ -9,6 +9,12 @@ use std::time::{Duration, Instant};
 
 /// Rounds between two checks.
 const LOOK_ROUNDS: u32 = 4096;
+/// Longest time between two checks, in case rounds are far apart.
+const LOOK_TIME: Duration = Duration::from_millis(500);
+/// The same while no frames can be carried.
+const DOWN_TIME: Duration = Duration::from_millis(50);
+/// Rounds between two looks at the clock.
+const CLOCK_ROUNDS: u32 = 32;
 /// Time between two searches for an interface by its name. If there is none and the process may load modules, the
 /// kernel runs modprobe(8) and waits for it.
 const SEARCH_TIME: Duration = Duration::from_millis(500);
@@ -19,6 +25,8 @@ pub(super) struct Link {
     netdev: Netdev,
     /// Poll rounds, wrapping.
     rounds: u32,
+    /// When a check was last due.
+    looked: Instant,
     /// The interface is down, and may come up again.
     is_down: bool,
     /// The interface was removed. Another one of the same name may be made.
@@ -34,8 +42,16 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(netdev: Netdev) -> Link {
-        let (is_down, is_gone, searched) = (false, false, None);
-        let mut link = Link { netdev, rounds: 0, is_down, is_gone, searched, refused: None, failed: None };
+        let mut link = Link {
+            netdev,
+            rounds: 0,
+            looked: Instant::now(),
+            is_down: false,
+            is_gone: false,
+            searched: None,
+            refused: None,
+            failed: None,
+        };
         link.look();
         link
     }
@@ -60,11 +76,19 @@ impl Link {
     #[inline]
     pub(super) fn end_round(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
-        let time = self.rounds.is_multiple_of(LOOK_ROUNDS);
-        if time {
+        (self.rounds.is_multiple_of(CLOCK_ROUNDS) || !self.is_up()) && self.look_if_due()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_if_due(&mut self) -> bool {
+        let time = if self.is_up() { LOOK_TIME } else { DOWN_TIME };
+        let is_due = self.rounds.is_multiple_of(LOOK_ROUNDS) || self.looked.elapsed() >= time;
+        if is_due {
+            self.looked = Instant::now();
             self.look();
         }
-        time
+        is_due
     }
 
     /// Checks whether the interface exists and is up.

@@ -46,8 +46,8 @@ impl Members {
     }
 
     /// Adds a socket on this interface: to the kernel's group of the other sockets if they are on it, otherwise to a new
-    /// one.
-    fn add(&mut self, socket: &PacketSocket, interface: u32) -> Result<(), Errno> {
+    /// one. Returns whether the socket has joined others, which received the same packets before.
+    fn add(&mut self, socket: &PacketSocket, interface: u32) -> Result<bool, Errno> {
         let others = self.are_on(interface).then(|| socket.join_fanout(Some(self.of.1)));
         let (number, sockets) = match others {
             Some(Ok(number)) => (number, self.sockets + 1),
@@ -56,7 +56,7 @@ impl Members {
             Some(Err(errno)) => return Err(errno),
         };
         *self = Members { of: (interface, number), sockets };
-        Ok(())
+        Ok(sockets > 1)
     }
 }
 
@@ -71,8 +71,11 @@ impl Membership {
     /// Adds the new socket of a port that moves to the interface of that number.
     pub(super) fn moved_to(&self, socket: &PacketSocket, interface: u32) -> Result<Membership, Errno> {
         let mut members = lock(&self.group.members);
-        members.add(socket, interface)?;
-        socket.discard(socket.statistics().map_or(0, |statistics| statistics.come.into()));
+        // Asked before: what comes afterwards comes to this socket alone.
+        let others = members.are_on(interface).then(|| socket.statistics());
+        if members.add(socket, interface)? {
+            socket.discard(others.and_then(Result::ok).map_or(0, |before| before.come.into()));
+        }
         Ok(Membership { group: self.group.clone(), of: members.of })
     }
 }
@@ -88,27 +91,28 @@ impl Drop for Membership {
 
 impl AfPacketPort {
     /// Shares the interface's packets with the other ports of `group` from now on, also after the interface was removed
-    /// and made again. All ports of a group have the same interface. Packets that wait in this port's buffer are
-    /// discarded, because ports of the group received them too.
+    /// and made again. All ports of a group have the same interface. If the group has ports already, packets that wait in
+    /// this port's buffer are discarded, because those ports received them too.
     ///
     /// # Errors
     /// Returns [`AfPacketError`] if the ports of the group have another interface, if the group has 256 ports, or if this
     /// port is in a group already. The port gets all packets then, or those of its group, as before.
     #[cold]
     pub fn join(&mut self, group: &FanoutGroup) -> Result<(), AfPacketError> {
-        let AfPacketLink { socket, link, fanout, .. } = self.device_mut();
+        // Asks the kernel how many packets wait. Those that come afterwards come to this port alone.
+        self.rx_pending();
+        let AfPacketLink { socket, link, backlog, fanout, .. } = self.device_mut();
         let (interface, name) = (link.netdev().index(), link.netdev().name());
         let mut members = lock(&group.members);
         if members.sockets > 0 && !members.are_on(interface) {
             return Err(AfPacketError::OtherGroup(name.to_owned()));
         }
-        members.add(socket, interface).map_err(|errno| refused(name, "join fanout group", errno))?;
+        let joined = members.add(socket, interface);
+        let has_others = joined.map_err(|errno| refused(name, "join fanout group", errno))?;
         *fanout = Some(Membership { group: group.clone(), of: members.of });
-        drop(members);
-        // Asks the kernel how many there are, and counts what it dropped.
-        self.rx_pending();
-        let AfPacketLink { socket, backlog, .. } = self.device_mut();
-        socket.discard(backlog.give_up());
+        if has_others {
+            socket.discard(backlog.give_up());
+        }
         Ok(())
     }
 }

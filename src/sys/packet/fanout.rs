@@ -13,7 +13,8 @@ impl PacketSocket {
     /// the group's number. The kernel chooses the socket of a packet by a hash of its addresses and ports, which is the
     /// same in both directions of a flow.
     ///
-    /// Before, this socket received the same packets as the others of the group: [`PacketSocket::discard`].
+    /// What waits in this socket's buffer before, the sockets that the group has already received too:
+    /// [`PacketSocket::discard`]. What comes afterwards may come to this socket alone.
     ///
     /// # Errors
     /// The error of setsockopt(2): `INVAL` if the group belongs to another interface, `NOSPC` if it has 256 sockets,
