@@ -372,7 +372,7 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
     }
 
     /// The reason for a failure that does not concern the frames, which the port still carries: a trace that cannot be
-    /// written. By default None.
+    /// written, a memif peer that cannot be watched or woken. By default None.
     fn complaint(&self) -> Option<String> {
         None
     }

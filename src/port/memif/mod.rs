@@ -378,14 +378,14 @@ impl Port for MemifPort {
     /// The port is polled meanwhile.
     fn complaint(&self) -> Option<String> {
         if let Some(errno) = self.ringer.failure().filter(|&errno| errno != Errno::AGAIN) {
-            return Some(format!("{} cannot wake its peer: io_submit: {errno}", self.name));
+            return Some(format!("it cannot wake its peer: io_submit: {errno}"));
         }
         let errno = self.unwatched?;
         let remedy = match errno {
             Errno::NOSPC => "; raise `sysctl fs.epoll.max_user_watches`",
             _ => descriptor_remedy(errno),
         };
-        Some(format!("no packet wakes {}, which cannot watch its peer: {errno}{remedy}", self.name))
+        Some(format!("no packet wakes it, because it cannot watch its peer: {errno}{remedy}"))
     }
 
     fn counters(&self) -> Arc<PortCounters> {
