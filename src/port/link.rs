@@ -27,6 +27,8 @@ pub(super) struct Link {
     rounds: u32,
     /// When a check was last due.
     looked: Instant,
+    /// It was due when this round ended.
+    was_due: bool,
     /// The interface is down, and may come up again.
     is_down: bool,
     /// The interface was removed. Another one of the same name may be made.
@@ -46,6 +48,7 @@ impl Link {
             netdev,
             rounds: 0,
             looked: Instant::now(),
+            was_due: false,
             is_down: false,
             is_gone: false,
             searched: None,
@@ -76,7 +79,19 @@ impl Link {
     #[inline]
     pub(super) fn end_round(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
-        (self.rounds.is_multiple_of(CLOCK_ROUNDS) || !self.is_up()) && self.look_if_due()
+        self.was_due = (self.rounds.is_multiple_of(CLOCK_ROUNDS) || !self.is_up()) && self.look_if_due();
+        self.was_due
+    }
+
+    /// Checks the interface before a sleep, unless the end of the same round did: its caller could take nothing between
+    /// the two checks. Returns true if it checked.
+    #[cold]
+    pub(super) fn look_before_sleep(&mut self) -> bool {
+        let is_due = !std::mem::take(&mut self.was_due);
+        if is_due {
+            self.look();
+        }
+        is_due
     }
 
     #[cold]

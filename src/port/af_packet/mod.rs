@@ -204,9 +204,10 @@ impl Device for AfPacketLink {
 
     /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run.
     fn is_readable(&mut self, counters: &Writer<PortCounters>) -> bool {
-        self.link.look();
-        self.publish(counters);
-        self.come_back(counters);
+        if self.link.look_before_sleep() {
+            self.publish(counters);
+            self.come_back(counters);
+        }
         !self.link.is_failed() && (!self.uncut.is_empty() || is_readable(self.socket.as_fd()))
     }
 

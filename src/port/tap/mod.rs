@@ -149,8 +149,9 @@ impl Device for TapLink {
 
     /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run.
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
-        self.link.look();
-        self.come_back();
+        if self.link.look_before_sleep() {
+            self.come_back();
+        }
         !self.uncut.is_empty() || !self.link.is_failed() && is_readable(self.queue.as_fd())
     }
 

@@ -379,11 +379,6 @@ impl XdpPort {
         self.binding.as_ref().map(|_| self.sockets)
     }
 
-    /// Whether no event of the socket wakes a sleeper, because it cannot be watched.
-    fn is_unwatched(&self) -> bool {
-        self.binding.as_ref().is_some_and(|binding| !binding.is_watched)
-    }
-
     /// The interface.
     pub fn netdev(&self) -> &Netdev {
         &self.netdev

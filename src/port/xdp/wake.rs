@@ -93,6 +93,11 @@ impl port::Wake for XdpPort {
 }
 
 impl XdpPort {
+    /// Whether no event of the socket wakes a sleeper, because it cannot be watched.
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.binding.as_ref().is_some_and(|binding| !binding.is_watched)
+    }
+
     #[inline]
     fn look_now_and_then(&mut self) {
         if self.rounds.is_multiple_of(LOOK_ROUNDS) {
