@@ -10,11 +10,11 @@
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// Bytes of a page of the system. If the system's pages are larger, the kernel refuses the advice and a child
-/// is not detected.
+/// Bytes of a page of the system. If the system's pages are larger, the advice would clear what lies behind the page, and is
+/// not given: a child is not detected.
 pub const PAGE: usize = 4096;
 
 /// A page that contains nothing else.
@@ -44,10 +44,20 @@ fn wipe_in_children<P: Wiped>(page: &'static P) {
     const WIPE_ON_FORK: i32 = 18;
     unsafe extern "C" {
         fn madvise(address: *mut u8, length: usize, advice: i32) -> i32;
+        fn getpagesize() -> c_int;
+    }
+    // SAFETY: it only reads what the process was started with.
+    if !can_be_advised(usize::try_from(unsafe { getpagesize() }).unwrap_or(0)) {
+        return;
     }
     // SAFETY: the type promises that one static fills the page. A kernel that does not know the advice does
     // not change what children see.
     let _ = unsafe { madvise(ptr::from_ref(page).cast_mut().cast(), PAGE, WIPE_ON_FORK) };
+}
+
+/// Whether advice about [`PAGE`] bytes concerns no others: madvise(2) rounds the length up to whole pages of the system.
+fn can_be_advised(page_size: usize) -> bool {
+    page_size == PAGE
 }
 
 /// Begins to use the library in this process, with this page to clear in children. Returns false in a child
@@ -59,14 +69,16 @@ pub fn begin<P: Wiped>(page: &'static P) -> bool {
         wipe_in_children(page);
         wipe_in_children(&HERE);
         HERE.parent.store(1, Relaxed);
-        BEGUN.store(true, Relaxed);
+        // Release: pairs with the Acquire in `is_child`. Who sees it sees the parent's word too, and is no child.
+        BEGUN.store(true, Release);
     });
     !is_child()
 }
 
 /// Whether this process is a child of a process that began.
 pub fn is_child() -> bool {
-    BEGUN.load(Relaxed) && HERE.parent.load(Relaxed) == 0
+    // Acquire: pairs with the Release in `begin`.
+    BEGUN.load(Acquire) && HERE.parent.load(Relaxed) == 0
 }
 
 /// Keeps pthread_cancel(3) from ending the calling thread until it is dropped: a thread that ends within a call would
@@ -114,4 +126,15 @@ pub fn monotonic_ns() -> u64 {
     let _ = unsafe { clock_gettime(MONOTONIC, &mut now) };
     // Neither is negative: the clock begins at boot.
     now.seconds as u64 * 1_000_000_000 + now.nanoseconds as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: where the system has pages of 16 or 64 KiB, children could see other statics cleared.
+    #[test]
+    fn larger_pages_of_the_system_are_not_wiped_in_children() {
+        assert!(can_be_advised(4096) && !can_be_advised(16384) && !can_be_advised(65536));
+    }
 }

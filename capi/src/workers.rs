@@ -14,6 +14,10 @@
 //! thread may try at the same time. Two living threads have different numbers. A thread that ends leaves its workers
 //! ([`leave_all`]), so a later thread that gets the same number has none of them. A worker in whose call its thread ended,
 //! or which a call left by a jump (longjmp(3)), stays busy until the process ends.
+//!
+//! There is a gap: between the check and the mark of [`go_in`], a signal handler is not seen as one that interrupted a
+//! call. Its calls with the same worker are over when the call goes on, which is harmless unless they closed the worker or
+//! left it. So netmem.h forbids these two in handlers. Closing the gap would take a locked instruction in every call.
 
 use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM};
 use crate::failure::{CHILD, Failure};
@@ -48,6 +52,8 @@ struct Entry {
     word: AtomicU64,
     thread: AtomicUsize,
     state: AtomicPtr<State>,
+    /// The handle of the memory. Other threads read it, while only the thread of the worker may look into the state.
+    memory: AtomicU64,
 }
 
 /// A page that contains nothing else.
@@ -68,6 +74,7 @@ static PAGE_OF_ALL: Page = Page {
             word: AtomicU64::new(0),
             thread: AtomicUsize::new(NOBODY),
             state: AtomicPtr::new(ptr::null_mut()),
+            memory: AtomicU64::new(0),
         }
     }; PLACES],
 };
@@ -107,7 +114,7 @@ pub struct State {
 pub struct OpenPort {
     pub word: u64,
     pub port: Box<dyn Port>,
-    /// The handle of the pool with which the port was opened.
+    /// The handle of the pool of the frames that it receives. 0: a pool of the port's own.
     pub pool: u64,
     /// Frames that the device returned beyond the number that the call asked for.
     pub received: Batch,
@@ -279,6 +286,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     };
     let (entry, word) = (&PAGE_OF_ALL.entries[place], word::new(place));
     entry.state.store(Box::into_raw(Box::new(state)), Relaxed);
+    entry.memory.store(memory_word, Relaxed);
     entry.thread.store(thread::here(), Relaxed);
     entry.word.store(word, Relaxed);
     Ok(word)
@@ -371,7 +379,5 @@ pub fn enter_thread(word: u64) -> Result<(), Failure> {
 pub fn of_memory(memory_word: u64) -> usize {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let open = PAGE_OF_ALL.entries.iter().filter(|entry| entry.word.load(Relaxed) != 0);
-    // SAFETY: workers are opened and closed under the lock, so the state lives. The handle of its memory
-    // never changes.
-    open.filter(|entry| unsafe { (*entry.state.load(Relaxed)).memory_word } == memory_word).count()
+    open.filter(|entry| entry.memory.load(Relaxed) == memory_word).count()
 }

@@ -31,7 +31,8 @@ pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut 
     })
 }
 
-/// Closes a worker.
+/// Closes a worker. Never call it from a signal handler: at the very beginning of a call that the handler interrupted, it is
+/// not refused, and the call goes on without its worker.
 /// Returns 0, or -EBUSY if the worker still has an open port or an end of a lane, or holds frames, objects,
 /// pages, packets or shared frames. Raw frames do not count: they stay allocated until any worker frees them.
 #[unsafe(no_mangle)]
@@ -41,7 +42,8 @@ pub extern "C" fn netmem_worker_close(worker: netmem_worker) -> c_int {
 
 /// Releases the worker from the calling thread, so that another thread can take it over with
 /// netmem_worker_enter. When a thread ends, it leaves its workers, after the destructors of its data
-/// (pthread_key_create). A worker in whose call the thread ended stays unusable (-EPERM).
+/// (pthread_key_create). A worker in whose call the thread ended stays unusable (-EPERM). Never call it from a signal
+/// handler, for the reason that netmem_worker_close gives.
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_leave(worker: netmem_worker) -> c_int {
