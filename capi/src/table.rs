@@ -122,7 +122,7 @@ unsafe fn frame(number: u32, slot: u64) -> Option<Frame> {
 /// Starts a use: stores the frame `raw` in its slot for this holder. Returns the handle.
 #[inline(always)]
 fn given(holder: u64, near: &mut Near, raw: u64) -> u64 {
-    // The slots of a memory exist before one of its frames can be allocated.
+    // The slots of a memory exist before one of its frames can be allocated or received (`make_slots`).
     near.find(raw as u32).map_or(0, |slot| put(slot, holder, raw))
 }
 

@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// The memory that its frames lie in.
-    pub(crate) fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &Memory {
         &self.shared.memory
     }
 

@@ -36,7 +36,7 @@ pub unsafe extern "C" fn netmem_memory_open(
         let (memory, given) = unsafe { (place("memory", memory)?, config.as_ref()) };
         let config = read(given)?;
         let in_file = given.map_or(0, |config| config.in_file);
-        let made = if flag("netmem_memory_config.in_file", in_file)? {
+        let made = if flag(IN_FILE, in_file)? {
             // SAFETY: the promise of C: netmem.h states that the caller of `in_file` vouches that peers write
             // only to frames that were handed to them.
             unsafe { Memory::shared(&config) }
@@ -70,6 +70,10 @@ pub unsafe extern "C" fn netmem_memory_lend(
         let (memory, config) = unsafe { (place("memory", memory)?, config.as_ref()) };
         // SAFETY: as above.
         unsafe { given("base", base) }?;
+        if flag(IN_FILE, config.map_or(0, |config| config.in_file))? {
+            let text = format!("{IN_FILE} is 1, but lent bytes stay where they are: set it to 0");
+            return Err(Failure::invalid(text));
+        }
         // The library's own text has a remedy that C does not have.
         if bytes / CHUNK_SIZE >= slots::NUMBERS {
             let text = format!("{bytes} bytes cannot be lent: lend less than 2 TiB");
@@ -87,6 +91,8 @@ pub unsafe extern "C" fn netmem_memory_lend(
     })
 }
 
+/// The option for a memory that a peer can map, in messages.
+const IN_FILE: &str = "netmem_memory_config.in_file";
 /// Locked while bytes are lent.
 static LENDING: Mutex<()> = Mutex::new(());
 
@@ -156,8 +162,17 @@ pub fn errno_of(error: &MemoryError) -> i32 {
     }
 }
 
-/// Registers a memory, and makes slots for the uses of its frames.
+/// Registers a memory, after it has made slots for the uses of its frames.
 fn add(memory: Memory) -> Result<u64, Failure> {
+    make_slots(&memory)?;
+    registry::add_memory(memory)
+}
+
+/// Makes slots for the uses of a memory's frames.
+///
+/// # Errors
+/// Handles cannot address the frames, or there is no memory for the slots.
+pub fn make_slots(memory: &Memory) -> Result<(), Failure> {
     let region = memory.region();
     let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
     if chunks.end as usize > slots::NUMBERS {
@@ -172,7 +187,7 @@ fn add(memory: Memory) -> Result<u64, Failure> {
             "no memory for the table of handles: allow the process more memory (ulimit -v)",
         ));
     }
-    registry::add_memory(memory)
+    Ok(())
 }
 
 /// Returns the descriptor of the file in which a memory with `in_file` lies, for a peer to map. The library

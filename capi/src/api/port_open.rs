@@ -1,6 +1,6 @@
 //! COLD: opens ports by the strings of `--port`.
 
-use super::memory::errno_of as of_memory;
+use super::memory::{errno_of as of_memory, make_slots};
 use super::pool::find;
 use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, place, string, unreserved};
 use super::worker::cold;
@@ -32,8 +32,9 @@ const RING: u32 = 2048;
 /// call netmem_port_refill in each round.
 /// "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
 /// `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
-/// another user, the port lends them frames of a memory of its own, as many as `pool` has, and copies
-/// between both.
+/// another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. What
+/// it receives is not copied: these frames are of that memory, so free them with netmem_free (netmem_pool_free with
+/// `pool` refuses them: -EXDEV) or send them. They keep the memory after the port was closed.
 /// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
 /// slots, also if the program only transmits through it.
 /// Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
@@ -65,11 +66,15 @@ pub unsafe extern "C" fn netmem_port_open(
             Err(errno) => return Ok(errno),
         };
         let opened = opened(&spec, (*memory_word, ring), worker, found)?;
+        // The frames that such a port receives are of a memory that no call has opened.
+        let own = opened.port.own_pool().map(Pool::memory);
+        own.map_or(Ok(()), make_slots)?;
+        let pool = if own.is_some() { 0 } else { pool.word };
         let place = ports.iter().position(Option::is_none).unwrap_or(ports.len());
         ports.resize_with(ports.len().max(place + 1), || None);
         port.word = word::new(place);
         registry::add_port(port.word);
-        ports[place] = Some(of_word(port.word, opened, pool.word));
+        ports[place] = Some(of_word(port.word, opened, pool));
         Ok(0)
     })
 }

@@ -1,4 +1,4 @@
-/* A port's calls, over a capture: usage: ports IN OUT [raw], or ports peer */
+/* A port's calls, over a capture: usage: ports IN OUT [raw], or ports peer, or ports own */
 #include "first.h"
 #include <unistd.h>
 
@@ -45,18 +45,47 @@ static int raw_burst(netmem_port port, unsigned long *sent)
     return n;
 }
 
+/* Opens the two ends of a link; `more` are options of the client. */
+static void open_link(netmem_port *server, netmem_port *client, const char *more)
+{
+    char text[128];
+    snprintf(text, sizeof text, "memif:@netmem-ports-%d,role=server", (int)getpid());
+    CHECK(netmem_port_open(worker, pool, text, NULL, server) == 0);
+    snprintf(strchr(text, ','), 64, "%s", more);
+    CHECK(netmem_port_open(worker, pool, text, NULL, client) == 0);
+    while (netmem_port_state(worker, *server) < 0 || netmem_port_state(worker, *client) < 0)
+        CHECK(netmem_port_kick(worker, *server) == 0 && netmem_port_kick(worker, *client) == 0 && usleep(1000) == 0);
+}
+
+/* The client receives into frames of a memory of its own, which no call has opened. */
+static void frames_of_the_ports_own(void)
+{
+    netmem_port server, client;
+    netmem_frame frames[2], came;
+    netmem_packet packet;
+    netmem_heads heads;
+    open_link(&server, &client, ",lend=yes,peer=any");
+    CHECK(netmem_heads_open(worker, NULL, &heads) == 0 && netmem_alloc(worker, pool, frames, 2) == 2);
+    CHECK(netmem_put(worker, frames[0], 60) != NULL && netmem_put(worker, frames[1], 61) != NULL);
+    CHECK(netmem_port_refill(worker, client, pool) > 0 && netmem_port_tx(worker, server, frames, 2) == 2);
+    while (netmem_port_rx(worker, client, &came, 1) == 0)
+        CHECK(netmem_port_kick(worker, server) == 0);
+    CHECK(came.word != 0 && netmem_len(worker, came) == 60 && netmem_worker_held(worker) == 1);
+    CHECK(netmem_pool_free(worker, pool, &came, 1) == -EXDEV && netmem_free(worker, &came, 1) == 0);
+    while (netmem_port_rx_packets(worker, client, heads, &packet, 1) == 0)
+        CHECK(netmem_port_kick(worker, server) == 0);
+    CHECK(netmem_packet_into_frames(worker, &packet, &came, 1) == 1);
+    CHECK(came.word != 0 && netmem_len(worker, came) == 61 && netmem_free(worker, &came, 1) == 0);
+    CHECK(netmem_worker_held(worker) == 0 && netmem_heads_close(heads) == 0);
+    CHECK(netmem_port_close(worker, server) == 0 && netmem_port_close(worker, client) == 0);
+}
+
 /* A peer goes that has not read all packets. */
 static void a_peer_that_goes(void)
 {
-    char text[64];
     netmem_port server, client;
     netmem_frame frames[3];
-    snprintf(text, sizeof text, "memif:@netmem-ports-%d,role=server", (int)getpid());
-    CHECK(netmem_port_open(worker, pool, text, NULL, &server) == 0);
-    *strchr(text, ',') = 0;
-    CHECK(netmem_port_open(worker, pool, text, NULL, &client) == 0);
-    while (netmem_port_state(worker, server) < 0 || netmem_port_state(worker, client) < 0)
-        CHECK(netmem_port_kick(worker, server) == 0 && netmem_port_kick(worker, client) == 0 && usleep(1000) == 0);
+    open_link(&server, &client, "");
     CHECK(netmem_alloc(worker, pool, frames, 3) == 3);
     for (int i = 0; i < 3; i++)
         CHECK(netmem_put(worker, frames[i], 60) != NULL);
@@ -81,7 +110,10 @@ int main(int argc, char **argv)
     const int is_raw = argc == 4;
     open_all();
     if (argc == 2) {
-        a_peer_that_goes();
+        if (strcmp(argv[1], "own") == 0)
+            frames_of_the_ports_own();
+        else
+            a_peer_that_goes();
         check_home();
         close_all();
         printf("as it should be\n");
