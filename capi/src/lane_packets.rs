@@ -216,13 +216,13 @@ impl PacketReceiver {
         self.ring.ready(1) > 0
     }
 
-    /// Closes the end and frees the waiting packets to the heads that the worker has looked up. Returns the
-    /// number of packets freed. They do not count as received.
+    /// Closes the end and frees the waiting packets to the heads that the worker, one of `memory`, has looked up. Returns
+    /// the number of packets freed. They do not count as received.
     #[cold]
     pub fn close(
         mut self,
         tally: &Tally,
-        w: &mut Worker,
+        (w, memory): (&mut Worker, u64),
         known: &mut Known<HeadCache>,
         packets: &mut Packets,
     ) -> u64 {
@@ -233,7 +233,7 @@ impl PacketReceiver {
                 return freed;
             }
             for (packet, mark) in packets.drain().zip(&self.marks) {
-                match HEADS.of_part(known, mark.heads) {
+                match HEADS.of_part(known, memory, mark.heads) {
                     Some(heads) => heads.free(w, packet),
                     // The heads were closed: frees the packet on the slow path.
                     None => drop(packet),

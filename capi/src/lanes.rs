@@ -150,10 +150,11 @@ impl Sending {
         self.outbox.has_reader(ONLY).then(|| self.outbox.room(ONLY))
     }
 
-    /// Lists frames to be sent. There must be room for all of them. Empties `frames`.
+    /// Lists frames to be sent, for which there was room. If the receiver has closed its end since, they are freed and
+    /// counted as gone. Empties `frames`.
     #[inline(always)]
     pub fn list(&mut self, w: &mut Worker, frames: &mut Batch) {
-        let _listed = self.outbox.hand_off(w, ONLY, Source::default(), frames);
+        self.outbox.hand_off_or_drop(w, ONLY, Source::default(), frames);
     }
 
     /// Sends the listed frames and wakes the receiver.
@@ -245,9 +246,16 @@ impl Receiving {
         !self.received.is_empty() || self.inbox.waiting() || self.packets.waiting()
     }
 
-    /// Closes the end and frees what waits. Packets are freed to the heads that the worker has looked up.
+    /// Closes the end and frees what waits. Packets are freed to the heads that the worker has looked up; `memory` is the
+    /// handle of its memory.
     /// Returns the number of frames and packets freed, and whether nothing of the lane is left.
-    pub fn close(self, w: &mut Worker, known: &mut Known<HeadCache>, empty: &mut Packets) -> (u64, bool) {
+    pub fn close(
+        self,
+        w: &mut Worker,
+        memory: u64,
+        known: &mut Known<HeadCache>,
+        empty: &mut Packets,
+    ) -> (u64, bool) {
         let Receiving { mut inbox, packets, mut received, lane } = self;
         let mut freed = 0;
         loop {
@@ -260,8 +268,34 @@ impl Receiving {
         lane.freed.store(freed, Relaxed);
         // From now on only a call that is already running can send packets.
         drop(inbox);
-        freed += packets.close(&lane.tally, w, known, empty);
+        freed += packets.close(&lane.tally, (w, memory), known, empty);
         freed += lane.mesh.stats().iter().map(|stats| stats.lost).sum::<u64>();
         (freed, lane.leave(End::Receiver))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+
+    /// Seen: the frames were freed, the call said that they were sent, and no counter had them.
+    #[test]
+    fn frames_whose_receiver_goes_while_they_are_sent_are_counted_as_gone() {
+        let config = MemoryConfig { bytes: 4 << 20, workers: 2, ..MemoryConfig::default() };
+        let memory = Memory::new(&config).unwrap();
+        let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+        let config = PoolConfig { frames: 256, ..PoolConfig::default() };
+        let pool = Pool::new(&memory, &mut w, &config).unwrap();
+        let mut sending = Sending::open(64).unwrap();
+        let receiving = sending.lane.join().unwrap();
+        let mut frames = Batch::new();
+        assert_eq!(pool.alloc_burst(&mut w, &mut frames, 10), 10);
+        assert_eq!(sending.room(), Some(64));
+        receiving.close(&mut other, 1, &mut Known::new(), &mut Packets::new());
+        sending.list(&mut w, &mut frames);
+        sending.flush(&mut w);
+        assert_eq!((frames.len(), sending.lane.mesh.stats()[0].drops.inbox_gone), (0, 10));
+        assert_eq!(pool.ledger().owned, 0);
     }
 }

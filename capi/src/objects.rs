@@ -160,11 +160,15 @@ impl Uses {
     /// their entries.
     #[inline]
     pub fn reserve(&mut self, n: usize) -> bool {
-        self.numbers.len() >= n || self.refill()
+        self.numbers.len() >= n || {
+            self.refill();
+            self.numbers.len() >= n
+        }
     }
 
+    /// Takes free numbers, and fresh ones up to [`RUN`] as long as there is memory for their entries.
     #[cold]
-    fn refill(&mut self) -> bool {
+    fn refill(&mut self) {
         self.numbers.reserve(KEPT + RUN);
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = free.len().saturating_sub(RUN);
@@ -173,12 +177,11 @@ impl Uses {
         while self.numbers.len() < RUN {
             let number = FRESH.load(Relaxed);
             if number as usize >= NUMBERS || !make(number as usize) {
-                return false;
+                return;
             }
             FRESH.store(number + 1, Relaxed);
             self.numbers.push(number);
         }
-        true
     }
 
     /// Starts a use with a reserved number, for this worker. Returns the handle, or None if nothing was

@@ -5,6 +5,7 @@
 use crate::errno::ENFILE;
 use crate::failure::Failure;
 use crate::word;
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -160,15 +161,27 @@ impl<T: Clone> Opened<T> {
         Ok(())
     }
 
-    /// Returns the source of something, of any memory. Returns None if the source was closed and the worker
+    /// Returns the source of something, for a worker of `memory`. Returns None if the source was closed and the worker
     /// never looked it up.
     #[inline(always)]
-    pub fn of_part<'a>(&self, known: &'a mut Known<T>, word: u64) -> Option<&'a T> {
+    pub fn of_part<'a>(&self, known: &'a mut Known<T>, memory: u64, word: u64) -> Option<Cow<'a, T>> {
         if !knows(known, word) {
-            let (value, _) = self.get(word).ok()?;
-            self.put(known, word, value);
+            return self.get_source(known, memory, word);
         }
-        known.get(word::place(word)).and_then(Option::as_ref).map(|(_, value)| value)
+        known.get(word::place(word)).and_then(Option::as_ref).map(|(_, value)| Cow::Borrowed(value))
+    }
+
+    /// As [`Opened::of_part`], for a source that the worker does not know. A source of another memory stays unknown: in
+    /// the worker's table it would keep that memory from being closed.
+    #[cold]
+    #[inline(never)]
+    fn get_source<'a>(&self, known: &'a mut Known<T>, memory: u64, word: u64) -> Option<Cow<'a, T>> {
+        let (value, of) = self.get(word).ok()?;
+        if of != memory {
+            return Some(Cow::Owned(value));
+        }
+        self.put(known, word, value);
+        known.get(word::place(word)).and_then(Option::as_ref).map(|(_, value)| Cow::Borrowed(value))
     }
 
     /// Adds a thing to the worker's table, and drops those that were closed.

@@ -278,7 +278,7 @@ pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_
 pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_close";
     cold(worker, CALL, |mut inside| {
-        let State { lanes, heads, packets, worker, .. } = &mut *inside;
+        let State { lanes, heads, packets, worker, memory_word, .. } = &mut *inside;
         let sending = take_end(&mut lanes.sending, lane);
         let receiving = take_end(&mut lanes.receiving, lane);
         if sending.is_none() && receiving.is_none() {
@@ -290,7 +290,7 @@ pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) ->
             is_last |= sending.close();
         }
         if let Some(receiving) = receiving {
-            let (went, last) = receiving.close(worker, heads, packets);
+            let (went, last) = receiving.close(worker, *memory_word, heads, packets);
             (freed, is_last) = (went, is_last | last);
         }
         if is_last {
@@ -337,6 +337,6 @@ pub unsafe extern "C" fn netmem_lane_counts(
         ];
         let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
         // SAFETY: the promise of C.
-        Ok(unsafe { list(counts, room, all) })
+        unsafe { list(counts, room, all) }
     })
 }

@@ -161,11 +161,11 @@ const OBJECT_FREE: &str = "netmem_object_free";
 #[inline(always)]
 fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, OBJECT_FREE, site) };
-    let State { caches, worker, tag, uses, held, .. } = &mut *inside;
+    let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     match uses.take(tag, What::Object, word, End::Freed) {
         Some(claim) => {
             *held -= 1;
-            send(claim.of, &mut [address(claim)], caches, worker);
+            send(claim.of, &mut [address(claim)], (caches, *memory_word), worker);
             0
         }
         None => refused(why(word), OBJECT_FREE, OBJECT, word, site),
@@ -213,7 +213,7 @@ fn free(
                     sites::note_ended(left[..n].iter().copied(), site);
                 }
                 *held -= n as u64;
-                send(of, &mut freed[..n], caches, worker);
+                send(of, &mut freed[..n], (caches, *memory_word), worker);
                 left = &left[n..];
             }
             Err(kind) => {
@@ -265,8 +265,13 @@ fn why(word: u64) -> Kind {
 /// Frees objects to their cache. A cache without debug takes every object; the caches of this library have no
 /// debug.
 #[inline(always)]
-fn send(of: u64, objects: &mut [NonNull<u8>], caches: &mut Known<Source>, worker: &mut Worker) {
-    match (CACHES.of_part(caches, of), objects) {
+fn send(
+    of: u64,
+    objects: &mut [NonNull<u8>],
+    (caches, memory): (&mut Known<Source>, u64),
+    worker: &mut Worker,
+) {
+    match (CACHES.of_part(caches, memory, of).as_deref(), objects) {
         // SAFETY: the entries had the claims on these objects of this cache, and no longer have them.
         (Some(Source::Cache(cache, _)), [one]) => drop(unsafe { cache.free(worker, *one) }),
         // SAFETY: as above, for each.
@@ -336,7 +341,8 @@ pub unsafe extern "C" fn netmem_object_size_at(
         Ok(claim) => claim,
         Err(errno) => return errno,
     };
-    match CACHES.of_part(&mut inside.caches, claim.of) {
+    let State { caches, memory_word, .. } = &mut *inside;
+    match CACHES.of_part(caches, *memory_word, claim.of).as_deref() {
         Some(Source::Cache(_, size)) => *size as c_int,
         // SAFETY: the entry has the claim on bytes that these size classes gave out. They are not freed
         // during the call.
@@ -393,13 +399,13 @@ fn note_given(objects: &[netmem_object], of: u64, site: Site) {
 /// Ends all uses of objects that the worker holds. Returns the number ended.
 #[cold]
 pub fn reclaim(inside: &mut Inside) -> usize {
-    let State { caches, worker, tag, uses, held, .. } = &mut **inside;
+    let State { caches, worker, tag, uses, held, memory_word, .. } = &mut **inside;
     let (mut held_words, holder) = (Vec::new(), tag.holder());
     objects::each_held(|word, _| held_words.extend((word & HOLDER == holder).then_some(word)));
     let mut reclaimed = 0;
     for word in held_words {
         let Some(claim) = uses.take(tag, What::Object, word, End::Reclaimed) else { continue };
-        send(claim.of, &mut [address(claim)], caches, worker);
+        send(claim.of, &mut [address(claim)], (caches, *memory_word), worker);
         reclaimed += 1;
     }
     *held = held.saturating_sub(reclaimed as u64);

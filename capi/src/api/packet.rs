@@ -220,9 +220,9 @@ pub unsafe extern "C" fn netmem_packet_into_frames_at(
         (Ok(packets), Ok(places)) => (packets, places),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let State { heads: known, worker, tag, uses, .. } = &mut *inside;
+    let State { heads: known, worker, tag, uses, memory_word, .. } = &mut *inside;
     for (at, (packet, place)) in packets.iter().zip(places).enumerate() {
-        let errno = match into_frame((known, worker), (uses, tag), packet.word) {
+        let errno = match into_frame((known, *memory_word), worker, (uses, tag), packet.word) {
             Ok(frame) => {
                 place.word = tag.give(frame);
                 if sites::is_on() {
@@ -254,12 +254,13 @@ pub fn not_one_frame(call: &str) -> c_int {
 /// The reason why the handle is invalid; None if the packet has several parts or its bytes are shared.
 #[inline(always)]
 fn into_frame(
-    (known, worker): (&mut Known<HeadCache>, &mut Worker),
+    (known, memory): (&mut Known<HeadCache>, u64),
+    worker: &mut Worker,
     (uses, tag): (&mut Uses, &mut Tag),
     word: u64,
 ) -> Result<netmem::Frame, Option<Kind>> {
     let (packet, of) = packets::lend(tag, word, Kind::UsedAfterMove)?;
-    let Some(heads) = HEADS.of_part(known, of) else {
+    let Some(heads) = HEADS.of_part(known, memory, of) else {
         packets::put_back(tag, word, packet);
         return Err(Some(Kind::Closed));
     };
@@ -301,11 +302,11 @@ pub unsafe extern "C" fn netmem_packet_free_at(
 fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
     const CALL: &str = "netmem_packet_free";
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
-    let State { heads: known, worker, tag, uses, held, .. } = &mut *inside;
+    let State { heads: known, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     match packets::take(uses, tag, word, End::Freed) {
         Ok((packet, of)) => {
             *held -= 1;
-            match HEADS.of_part(known, of) {
+            match HEADS.of_part(known, *memory_word, of) {
                 Some(heads) => heads.free(worker, packet),
                 // The heads were closed: frees the packet on the slow path.
                 None => drop(packet),
@@ -348,7 +349,7 @@ fn free(
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
     free_runs((uses, tag, held), (words, heads), packets, (call, site), |packets, of| {
-        send(known, of, packets, worker);
+        send((known, *memory_word), of, packets, worker);
     })
 }
 
@@ -400,11 +401,11 @@ pub fn take(
 
 /// Frees packets to the heads that they belong to.
 #[inline(always)]
-fn send(known: &mut Known<HeadCache>, of: u64, packets: &mut Packets, worker: &mut Worker) {
+fn send((known, memory): (&mut Known<HeadCache>, u64), of: u64, packets: &mut Packets, worker: &mut Worker) {
     if packets.is_empty() {
         return;
     }
-    match HEADS.of_part(known, of) {
+    match HEADS.of_part(known, memory, of) {
         Some(heads) => heads.free_bulk(worker, packets),
         // The heads were closed: frees the packet on the slow path.
         None => packets.drain().for_each(drop),
@@ -452,14 +453,14 @@ pub unsafe extern "C" fn netmem_packet_attach_at(
 /// Ends all uses of packets that the worker holds. Returns the number ended.
 #[cold]
 pub fn reclaim(inside: &mut Inside) -> usize {
-    let State { heads: known, packets, worker, tag, uses, held, .. } = &mut **inside;
+    let State { heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut **inside;
     let (mut words, holder) = (Vec::new(), tag.holder());
     objects::each_held(|word, _| words.extend((word & HOLDER == holder).then_some(word)));
     let mut reclaimed = 0;
     for word in words {
         let Ok((packet, of)) = packets::take(uses, tag, word, End::Reclaimed) else { continue };
         drop(packets.push(packet));
-        send(known, of, packets, worker);
+        send((known, *memory_word), of, packets, worker);
         reclaimed += 1;
     }
     *held = held.saturating_sub(reclaimed as u64);

@@ -8,6 +8,7 @@ use super::worker::out;
 use crate::errno::{ENOBUFS, ENOMEM};
 use crate::failure::Failure;
 use crate::misuse::{PACKET, refused};
+use crate::opened::Known;
 use crate::packets;
 use crate::registry::HEADS;
 use crate::sites::{self, Site};
@@ -15,6 +16,7 @@ use crate::table::End;
 use crate::workers::{State, go_in};
 use netmem::packet::{CopyError, SplitError};
 use netmem::{HeadCache, Packet, Pool, Worker};
+use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 use std::{iter, mem, slice};
 
@@ -92,7 +94,7 @@ fn second(
     make: impl FnOnce(&HeadCache, &mut Worker, &mut Packet) -> Result<Packet, Failure>,
 ) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
-    let State { heads: known, worker, tag, uses, held, .. } = &mut *inside;
+    let State { heads: known, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     // SAFETY: the promise of C.
     let to = match unsafe { words(second, 1) } {
         Ok(to) => to,
@@ -102,8 +104,8 @@ fn second(
         return Failure::new(ENOMEM, format!("{call}: there is no memory for a word")).record();
     }
     let made = packets::change(tag, packet.word, |packet, of| {
-        let heads = HEADS.of_part(known, of).ok_or_else(|| Failure::invalid("the heads were closed"))?;
-        Ok::<_, Failure>((make(heads, worker, packet)?, of))
+        let heads = heads_of(known, *memory_word, of)?;
+        Ok::<_, Failure>((make(&heads, worker, packet)?, of))
     });
     match made {
         Ok(Ok((made, of))) => {
@@ -117,6 +119,14 @@ fn second(
         Ok(Err(failure)) => failure.record(),
         Err(kind) => refused(kind, call, PACKET, packet.word, site),
     }
+}
+
+/// Returns the heads of a packet.
+///
+/// # Errors
+/// They were closed.
+fn heads_of(known: &mut Known<HeadCache>, memory: u64, of: u64) -> Result<Cow<'_, HeadCache>, Failure> {
+    HEADS.of_part(known, memory, of).ok_or_else(|| Failure::invalid("the heads were closed"))
 }
 
 /// Splits a packet after its first `at` bytes, without a copy. The bytes after them become a new packet,
@@ -183,12 +193,12 @@ fn copy(
         Err(errno) => return errno,
     };
     let done = packets::change(tag, packet.word, |packet, of| {
-        let heads = HEADS.of_part(known, of).ok_or_else(|| Failure::invalid("the heads were closed"))?;
+        let heads = heads_of(known, *memory_word, of)?;
         let errno = |error: CopyError| {
             let errno = if matches!(error, CopyError::NoFrame) { ENOMEM } else { ENOBUFS };
             Failure::new(errno, format!("{call}: {error}"))
         };
-        copy(heads, worker, packet, pool).map_err(errno)
+        copy(&heads, worker, packet, pool).map_err(errno)
     });
     match done {
         Ok(done) => done.unwrap_or_else(Failure::record),

@@ -21,7 +21,7 @@ use std::ffi::{c_char, c_int};
 
 /// Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
 /// `packets`.
-/// Returns the number received. If there is no memory for a head, the frame waits for the next
+/// Returns the number received. If there is no memory for a head or a handle, the frame waits for the next
 /// netmem_port_rx_packets or netmem_port_rx, and netmem_last_errno is ENOMEM.
 ///
 /// # Safety
@@ -55,8 +55,15 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
             break;
         }
         let places = &mut places[got..];
+        let wanted = places.len().min(open.received.len());
+        // Before the frames leave the port, where they wait if there are no handles.
+        if !uses.reserve(wanted) {
+            let text = "there is no memory for handles: the received frames wait in the port";
+            short(ENOMEM, format_args!("{CALL}: {text}"));
+            break;
+        }
         let mut frames = Batch::new();
-        open.received.drain().move_to(&mut frames, places.len().min(BATCH_MAX));
+        open.received.drain().move_to(&mut frames, wanted);
         heads_of.attach_burst(worker, &mut frames, packets);
         let asked = packets.len() + frames.len();
         // Frames without a head wait in front of those received later.
@@ -98,7 +105,8 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
     // SAFETY: the promise of C.
     let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
-    let State { ports, heads: known, packets, posting, worker, tag, uses, held, .. } = &mut *inside;
+    let State { ports, heads: known, packets, posting, worker, tag, uses, held, memory_word, .. } =
+        &mut *inside;
     let (open, places) = match (find_port(ports, port, CALL, site), places) {
         (Ok(open), Ok(places)) => (open, places),
         (Err(errno), _) | (_, Err(errno)) => return errno,
@@ -126,7 +134,9 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
             packets::end(uses, tag, gone.word, End::Sent);
             // All heads are alike, so any free head can go back for each packet. It goes to the heads that
             // the packet belonged to.
-            HEADS.of_part(known, gone.of).into_iter().for_each(|heads| posting.free_newest(1, heads, worker));
+            if let Some(heads) = HEADS.of_part(known, *memory_word, gone.of) {
+                posting.free_newest(1, &heads, worker);
+            }
         }
         *held -= taken as u64;
         posted += taken;

@@ -136,6 +136,10 @@ static void reserved_fields(void)
     static char bytes[1 << 20];
     REFUSED(of_memory, "netmem_memory_config", netmem_memory_open(&of_memory, &memory2));
     REFUSED(of_memory, "netmem_memory_config", netmem_memory_lend(bytes, sizeof bytes, &of_memory, &memory2));
+    /* The pages of lent bytes are as they are. */
+    memset(&of_memory, 0, sizeof of_memory);
+    for (of_memory.in_file = 1; of_memory.in_file < 3; of_memory.in_file++)
+        CHECK(netmem_memory_lend(bytes, sizeof bytes, &of_memory, &memory2) == -EINVAL && text_has("netmem_memory_config.in_file"));
     REFUSED(of_pool, "netmem_pool_config", netmem_pool_open(worker, &of_pool, &pool2));
     REFUSED(of_port, "netmem_port_config", netmem_port_open(worker, pool, "pcap:out=/dev/null", &of_port, &port));
     REFUSED(of_heads, "netmem_heads_config", netmem_heads_open(worker, &of_heads, &heads2));
@@ -321,6 +325,51 @@ static void shared_elsewhere(void)
     CHECK(netmem_worker_close(at_home) == 0 && netmem_memory_close(home, 1000) == 0);
 }
 
+/* An object and a packet that a worker of another memory freed keep nothing of their own memory. */
+static void freed_elsewhere(void)
+{
+    netmem_memory home, away;
+    netmem_worker at_home, abroad;
+    netmem_pool frames;
+    netmem_heads of_home;
+    netmem_cache cache;
+    netmem_object object;
+    netmem_packet packets[2];
+    netmem_frame frame;
+    netmem_memory_config config;
+    netmem_cache_config of_cache;
+    memset(&config, 0, sizeof config);
+    config.bytes = 8 << 20;
+    memset(&of_cache, 0, sizeof of_cache);
+    of_cache.size = 100;
+    CHECK(netmem_memory_open(&config, &home) == 0 && netmem_worker_open(home, &at_home) == 0 && netmem_pool_open(at_home, NULL, &frames) == 0);
+    CHECK(netmem_memory_open(&config, &away) == 0 && netmem_worker_open(away, &abroad) == 0);
+    CHECK(netmem_heads_open(at_home, NULL, &of_home) == 0 && netmem_cache_open(at_home, &of_cache, &cache) == 0);
+    CHECK(netmem_object_alloc(at_home, cache, &object, 1) == 1 && netmem_packet_alloc(at_home, of_home, frames, packets, 2) == 2);
+    CHECK(netmem_object_detach(at_home, &object, 1) == 1 && netmem_packet_detach(at_home, packets, 2) == 2);
+    CHECK(netmem_object_attach(abroad, &object, 1) == 1 && netmem_packet_attach(abroad, packets, 2) == 2);
+    CHECK(netmem_object_size(abroad, object) >= 100 && netmem_object_free(abroad, &object, 1) == 0);
+    CHECK(netmem_packet_into_frames(abroad, packets, &frame, 1) == 1 && netmem_free(abroad, &frame, 1) == 0);
+    CHECK(netmem_packet_free(abroad, packets + 1, 1) == 0 && netmem_worker_held(abroad) == 0);
+    CHECK(netmem_cache_close(cache) == 0 && netmem_heads_close(of_home) == 0 && netmem_pool_close(frames, 1000) == 0);
+    CHECK(netmem_worker_close(at_home) == 0 && netmem_memory_close(home, 1000) == 0);
+    CHECK(netmem_worker_close(abroad) == 0 && netmem_memory_close(away, 1000) == 0);
+}
+
+/* Arrays that are NULL and are said to have room. */
+static void null_arrays(void)
+{
+    netmem_packet packet = a_packet("1");
+    netmem_port port;
+    CHECK(netmem_port_open(worker, pool, "pcap:out=/dev/null", NULL, &port) == 0);
+    CHECK(netmem_misuses(NULL, 8) == -EFAULT && netmem_pool_counts(pool, NULL, 8) == -EFAULT);
+    CHECK(netmem_pool_holders(pool, NULL, 8) == -EFAULT && netmem_port_counts(worker, port, NULL, 8) == -EFAULT);
+    CHECK(netmem_packet_parts(worker, packet, NULL, 8) == -EFAULT && netmem_heads_counts(heads, NULL, 8) == -EFAULT);
+    CHECK(netmem_page_alloc(worker, 11, NULL, 0) == -EINVAL && netmem_packet_parts(worker, packet, NULL, 0) == 1);
+    CHECK(netmem_misuses(NULL, 0) > 0 && netmem_last_errno() == EINVAL);
+    CHECK(netmem_packet_free(worker, &packet, 1) == 0 && netmem_port_close(worker, port) == 0);
+}
+
 /* Pages that the process has in memory. */
 static long pages_there(void)
 {
@@ -372,7 +421,10 @@ static void no_head_for_received(void)
 static void no_memory_for_handles(void)
 {
     static netmem_shared claims[1u << 20];
-    netmem_worker second;
+    char text[512];
+    netmem_port port;
+    netmem_packet received[4];
+    netmem_worker second, third;
     netmem_lane lane;
     netmem_packet packet = a_packet("waits"), got;
     netmem_frame frame = one(), other = one();
@@ -381,6 +433,9 @@ static void no_memory_for_handles(void)
     uint32_t n = 0;
     CHECK(netmem_worker_open(memory, &second) == 0 && netmem_lane_open(worker, 64, &lane) == 0 && netmem_lane_join(second, lane) == 0);
     CHECK(netmem_lane_send_packets(worker, lane, &packet, 1) == 1 && netmem_share(worker, &frame, claims, 1) == 1);
+    snprintf(text, sizeof text, "pcap:in=%s", capture);
+    CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_refill(worker, port, pool) > 0);
+    CHECK(netmem_port_kick(worker, port) == 0 && netmem_worker_open(memory, &third) == 0);
     leave(4096);
     while ((said = netmem_shared_clone(worker, claims[0], &claims[n + 1])) == 0)
         CHECK(++n < (1u << 20) - 1);
@@ -389,7 +444,17 @@ static void no_memory_for_handles(void)
     CHECK(netmem_page_alloc(worker, 11, NULL, 0) == -EINVAL);
     CHECK(netmem_lane_receive_packets(second, lane, &got, 1) == 0 && netmem_last_errno() == ENOMEM);
     CHECK(text_has("netmem_lane_receive_packets: there is no memory for handles"));
+    CHECK(netmem_port_rx_packets(worker, port, heads, received, 4) == 0 && netmem_last_errno() == ENOMEM);
+    CHECK(text_has("netmem_port_rx_packets: there is no memory for handles"));
+    /* Ten are free again. */
+    CHECK(netmem_shared_detach(worker, claims + n - 9, 10) == 10 && netmem_shared_attach(third, claims + n - 9, 10) == 10);
+    CHECK(netmem_shared_free(third, claims + n - 9, 10) == 0 && netmem_worker_close(third) == 0);
+    n -= 10;
+    CHECK(netmem_share(worker, &other, &shared, 1) == 1 && netmem_shared_free(worker, &shared, 1) == 0);
+    other = one();
     leave(0);
+    CHECK(netmem_port_rx_packets(worker, port, heads, received, 4) == 3 && netmem_packet_free(worker, received, 3) == 0);
+    CHECK(netmem_port_close(worker, port) == 0);
     CHECK(netmem_lane_receive_packets(second, lane, &got, 1) == 1 && netmem_packet_free(second, &got, 1) == 0);
     CHECK(netmem_shared_free(worker, claims, n + 1) == 0 && netmem_free(worker, &other, 1) == 0);
     CHECK(netmem_lane_close(worker, lane) == 0 && netmem_lane_close(second, lane) == 0 && netmem_worker_close(second) == 0);
@@ -442,7 +507,8 @@ int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
                {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
-               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}, {"shared elsewhere", shared_elsewhere}, {"large stock", a_large_stock},
+               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}, {"shared elsewhere", shared_elsewhere},
+               {"freed elsewhere", freed_elsewhere}, {"NULL", null_arrays}, {"large stock", a_large_stock},
                {"no head", no_head_for_received}, {"handles", no_memory_for_handles}, {"stack", small_stack}};
     static const struct test_case FIRST[] = {{"first pool", table_of_a_first_pool}};
     CHECK(argc >= 2 && netmem_last_errno() == 0 && netmem_set_policy(NETMEM_COUNT) == 0);

@@ -80,10 +80,13 @@ fn received_packets_for_which_there_is_no_head_are_reported_as_no_memory() {
     assert_eq!(run("tests/c/limits.c", &["no head", file]), "no head: as it should be\n");
 }
 
-/// Seen: netmem_share and netmem_lane_receive_packets returned 0 with the errno of an earlier call.
+/// Seen: netmem_share and netmem_lane_receive_packets returned 0 with the errno of an earlier call; netmem_port_rx_packets
+/// freed what it had received; and the first call after a handle was free again failed.
 #[test]
-fn calls_without_memory_for_handles_say_so() {
-    holds("handles");
+fn calls_without_memory_for_handles_say_so_and_lose_nothing() {
+    let file = capture::write("no-handle.pcap", 3);
+    let file = file.to_str().expect("a path in UTF-8");
+    assert_eq!(run("tests/c/limits.c", &["handles", file]), "handles: as it should be\n");
 }
 
 /// Seen: netmem_memory_open was content with `ulimit -v 4000000`, and "mapping the table of chunks failed" in
@@ -103,6 +106,18 @@ fn a_thread_with_a_stack_of_64_kib_makes_every_call() {
 #[test]
 fn a_frame_that_a_worker_of_another_memory_shared_and_lost_is_reclaimed_for_its_own_memory() {
     holds("shared elsewhere");
+}
+
+/// Seen: the table of the other memory's worker kept the cache, and netmem_memory_close always returned -ETIMEDOUT.
+#[test]
+fn a_memory_is_closed_though_a_worker_of_another_freed_an_object_and_packets_of_it() {
+    holds("freed elsewhere");
+}
+
+/// Seen: the number of values, as if they had been written.
+#[test]
+fn a_list_that_is_null_and_has_room_is_an_error() {
+    holds("NULL");
 }
 
 /// Seen: a stock had its whole table in memory before it had an object, and a large one was killed for it.

@@ -71,7 +71,7 @@ fn the_library_has_a_version_and_exports_nothing_but_its_own() {
 #[test]
 fn every_kind_of_misuse_is_found_in_the_build_that_ships() {
     let said = run("tests/c/misuse.c", &[]);
-    assert_eq!(said, "61 kinds of misuse, 0 not found\n");
+    assert_eq!(said, "62 kinds of misuse, 0 not found\n");
 }
 
 #[test]
@@ -138,6 +138,12 @@ fn a_signal_handler_that_interrupts_a_report_is_refused_and_waits_for_no_lock() 
     assert_eq!(run("tests/c/signal.c", &[]), "all as it should be\n");
 }
 
+/// Seen: each take of an empty stock made a string, while a driver asks millions of times a second.
+#[test]
+fn calls_that_fail_again_and_again_take_no_memory() {
+    assert_eq!(run("tests/c/no_malloc.c", &[]), "as it should be\n");
+}
+
 /// Seen: the first handle of every process was the same. So one that lay in the memory that DPDK's processes share named
 /// another mempool in the second of them.
 #[test]
@@ -179,6 +185,12 @@ fn a_full_port_gives_back_the_words_that_it_has_no_room_for() {
 #[test]
 fn packets_that_a_memif_peer_left_unread_are_counted_from_c() {
     assert_eq!(run("tests/c/ports.c", &["peer"]), "as it should be\n");
+}
+
+/// Seen: each handle that netmem_port_rx wrote was 0, the frames were lost, and the worker could never be closed.
+#[test]
+fn frames_of_a_memory_of_the_ports_own_have_handles() {
+    assert_eq!(run("tests/c/ports.c", &["own"]), "as it should be\n");
 }
 
 #[test]
