@@ -22,7 +22,9 @@
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached
  *   -EBUSY   a signal handler made the call and interrupted another call with the same worker
- *   -ECHILD  the process is a child (fork(2)) of the process that opened the library
+ *   -ECHILD  the process is a child (fork(2)) of the process that opened the library. Not refused in a child are calls
+ *            for raw frames that take no worker and do not write to the frame. Where the system's pages are larger than
+ *            4 KiB, a child is not detected
  *   -EFAULT  a pointer is NULL that must not be
  *   -EINVAL  a string is not UTF-8
  *   -ENOTRECOVERABLE  a bug in netmem
@@ -34,9 +36,10 @@
  * Do not leave a call by siglongjmp from a signal handler, by longjmp or an exception from the function of
  * netmem_set_report, or by pthread_exit: the worker of that call refuses all calls (-EBUSY, from other threads -EPERM)
  * until the process ends, and locks of the library may stay held. Set a flag in the handler and jump after the call.
- * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a tap or
- * pcap port contain cancellation points: disable cancellation (pthread_setcancelstate) around them. And asynchronous
- * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled during any call.
+ * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a packet,
+ * tap or pcap port, or through a port with trace:, contain cancellation points: disable cancellation
+ * (pthread_setcancelstate) around them. And asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled
+ * during any call.
  * A call takes at most 32 KiB of the stack of its thread. PTHREAD_STACK_MIN is too small: give such threads 64 KiB.
  *
  * CALL SITES
@@ -106,7 +109,7 @@ typedef struct {
     /* 1: allocate the memory in a file that a peer process can map (netmem_memory_fd). A memif port with
      * lend=yes needs such a memory, smaller than 4 GiB; it lends frames of the memory to its peer. The
      * caller vouches that peers write only to frames that were handed to them. Caches, size classes and
-     * heads cannot be opened in such a memory. 0: private memory. */
+     * heads cannot be opened in such a memory. 0: private memory. netmem_memory_lend takes only 0. */
     uint32_t in_file;
     /* Must be 0. */
     uint32_t reserved[5];
@@ -507,14 +510,16 @@ NETMEM_NODISCARD
 int netmem_worker_open(netmem_memory memory,
                        netmem_worker *worker);
 
-/* Closes a worker.
+/* Closes a worker. Never call it from a signal handler: at the very beginning of a call that the handler interrupted, it is
+ * not refused, and the call goes on without its worker.
  * Returns 0, or -EBUSY if the worker still has an open port or an end of a lane, or holds frames, objects,
  * pages, packets or shared frames. Raw frames do not count: they stay allocated until any worker frees them. */
 int netmem_worker_close(netmem_worker worker);
 
 /* Releases the worker from the calling thread, so that another thread can take it over with
  * netmem_worker_enter. When a thread ends, it leaves its workers, after the destructors of its data
- * (pthread_key_create). A worker in whose call the thread ended stays unusable (-EPERM).
+ * (pthread_key_create). A worker in whose call the thread ended stays unusable (-EPERM). Never call it from a signal
+ * handler, for the reason that netmem_worker_close gives.
  * Returns 0. */
 int netmem_worker_leave(netmem_worker worker);
 
@@ -1244,7 +1249,9 @@ int netmem_worker_reclaim(netmem_worker worker);
 
 /* Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
  * handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
- * attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included.
+ * attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included. An object belongs to
+ * the memory of its cache, and a packet to that of its heads: if its frames are of another memory, call it with the memory
+ * of the heads to free them.
  * Returns the number freed. */
 int netmem_memory_reclaim_detached(netmem_memory memory);
 
@@ -1256,8 +1263,9 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * call netmem_port_refill in each round.
  * "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
  * `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
- * another user, the port lends them frames of a memory of its own, as many as `pool` has, and copies
- * between both.
+ * another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. What
+ * it receives is not copied: these frames are of that memory, so free them with netmem_free (netmem_pool_free with
+ * `pool` refuses them: -EXDEV) or send them. They keep the memory after the port was closed.
  * An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
  * slots, also if the program only transmits through it.
  * Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
@@ -1511,7 +1519,7 @@ int netmem_cut_segments_at(netmem_worker worker,
 
 /* Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
  * `packets`.
- * Returns the number received. If there is no memory for a head, the frame waits for the next
+ * Returns the number received. If there is no memory for a head or a handle, the frame waits for the next
  * netmem_port_rx_packets or netmem_port_rx, and netmem_last_errno is ENOMEM. */
 NETMEM_NODISCARD
 int netmem_port_rx_packets_at(netmem_worker worker,

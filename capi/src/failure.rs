@@ -46,9 +46,8 @@ impl Failure {
 
     /// Makes the failure of a call for which a frame or packet has less room or data than it needs.
     #[cold]
-    pub fn no_room(call: &str, NoRoom { wanted, room }: NoRoom) -> Failure {
-        let bytes = if wanted == 1 { "byte" } else { "bytes" };
-        Failure::new(ENOBUFS, format!("{call}: {wanted} {bytes} wanted where there are {room}"))
+    pub fn no_room(call: &str, lack: NoRoom) -> Failure {
+        Failure::new(ENOBUFS, Lack { call, lack })
     }
 
     /// Stores the text for this thread. Returns the negative errno for the call.
@@ -56,6 +55,29 @@ impl Failure {
     pub fn record(self) -> i32 {
         store(self.errno, format_args!("{}", self.text));
         -self.errno
+    }
+}
+
+/// As [`Failure::no_room`], for a call that may be made for each packet: stores the text, and takes no memory. Returns the
+/// negative errno.
+#[cold]
+#[inline(never)]
+pub fn no_room(call: &str, lack: NoRoom) -> i32 {
+    store(ENOBUFS, format_args!("{}", Lack { call, lack }));
+    -ENOBUFS
+}
+
+/// The text about room or data that a call lacked.
+struct Lack<'a> {
+    call: &'a str,
+    lack: NoRoom,
+}
+
+impl fmt::Display for Lack<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (call, NoRoom { wanted, room }) = (self.call, self.lack);
+        let bytes = if wanted == 1 { "byte" } else { "bytes" };
+        write!(f, "{call}: {wanted} {bytes} wanted where there are {room}")
     }
 }
 

@@ -66,7 +66,7 @@ const KINDS: [(&str, i32, &str); 15] = [
     ("used_after_free", ESTALE, "it was freed"),
     ("used_after_tx", ESTALE, "it was given to a port"),
     ("used_after_move", ESTALE, "it became something else, or was sent through a lane"),
-    ("stale", ESTALE, "its use has ended, and it has been given out again"),
+    ("stale", ESTALE, "its use has ended, and it has had other uses since"),
     ("wrong_pool", EXDEV, "it belongs to another pool"),
     ("wrong_cache", EXDEV, "it belongs to another cache"),
     ("wrong_memory", EXDEV, "it belongs to another memory than the worker's"),
@@ -99,8 +99,9 @@ impl Kind {
             Bad::Over(Some(End::Sent | End::Filled)) => Kind::UsedAfterTx,
             Bad::Over(Some(End::Moved)) => Kind::UsedAfterMove,
             Bad::Over(Some(End::Freed)) if frees => Kind::FreedTwice,
-            Bad::Over(_) => Kind::UsedAfterFree,
-            Bad::Again => Kind::Stale,
+            Bad::Over(Some(_)) => Kind::UsedAfterFree,
+            // What is known of the end is that of a later use.
+            Bad::Over(None) | Bad::Again => Kind::Stale,
             Bad::Loose => Kind::Detached,
             Bad::OtherWorkers => Kind::WrongWorker,
         }

@@ -30,7 +30,9 @@ const HEAD: &str = "\
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached
  *   -EBUSY   a signal handler made the call and interrupted another call with the same worker
- *   -ECHILD  the process is a child (fork(2)) of the process that opened the library
+ *   -ECHILD  the process is a child (fork(2)) of the process that opened the library. Not refused in a child are calls
+ *            for raw frames that take no worker and do not write to the frame. Where the system's pages are larger than
+ *            4 KiB, a child is not detected
  *   -EFAULT  a pointer is NULL that must not be
  *   -EINVAL  a string is not UTF-8
  *   -ENOTRECOVERABLE  a bug in netmem
@@ -42,9 +44,10 @@ const HEAD: &str = "\
  * Do not leave a call by siglongjmp from a signal handler, by longjmp or an exception from the function of
  * netmem_set_report, or by pthread_exit: the worker of that call refuses all calls (-EBUSY, from other threads -EPERM)
  * until the process ends, and locks of the library may stay held. Set a flag in the handler and jump after the call.
- * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a tap or
- * pcap port contain cancellation points: disable cancellation (pthread_setcancelstate) around them. And asynchronous
- * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled during any call.
+ * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a packet,
+ * tap or pcap port, or through a port with trace:, contain cancellation points: disable cancellation
+ * (pthread_setcancelstate) around them. And asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled
+ * during any call.
  * A call takes at most 32 KiB of the stack of its thread. PTHREAD_STACK_MIN is too small: give such threads 64 KiB.
  *
  * CALL SITES

@@ -3,7 +3,7 @@
 use super::burst::words;
 use super::types::{netmem_frame, netmem_worker};
 use super::worker::out;
-use crate::failure::Failure;
+use crate::failure::no_room;
 use crate::misuse::{FRAME, Kind, refused};
 use crate::sites::Site;
 use crate::workers::{Inside, go_in};
@@ -38,7 +38,7 @@ pub fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match inside.tag.change(frame.word, change) {
         Some(Ok(done)) => Ok(done),
-        Some(Err(error)) => Err(Failure::no_room(call, error).record()),
+        Some(Err(error)) => Err(no_room(call, error)),
         None => Err(bad(&inside, call, frame, site)),
     }
 }

@@ -1,10 +1,11 @@
 //! HOT: reads and changes the bytes and the metadata of a packet.
 
 use super::burst::{fill, words};
+use super::offload::said;
 use super::types::{list, netmem_packet, netmem_part, netmem_worker};
 use super::worker::out;
 use crate::errno::{EBUSY, EFAULT, ENOBUFS};
-use crate::failure::{Failure, first_of};
+use crate::failure::{Failure, first_of, no_room};
 use crate::misuse::{PACKET, refused};
 use crate::packets;
 use crate::sites::Site;
@@ -35,7 +36,7 @@ pub fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match packets::change(&mut inside.tag, packet.word, |packet, _| change(packet)) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::no_room(call, error).record()),
+        Ok(Err(error)) => Err(no_room(call, error)),
         Err(kind) => Err(refused(kind, call, PACKET, packet.word, site)),
     }
 }
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn netmem_packet_parts_at(
     let written = look((worker, packet, "netmem_packet_parts", site), |packet| {
         let all = packet.segments().map(part);
         // SAFETY: the promise of C.
-        let n = unsafe { list(parts, room, all) };
+        let n = unsafe { list(parts, room, all) }?;
         // SAFETY: as above, for as many parts as were written.
         if let Ok(written) = unsafe { words(parts, u32::try_from(room.min(n as usize)).unwrap_or(0)) } {
             if let Some(first) = written.first_mut() {
@@ -85,9 +86,9 @@ pub unsafe extern "C" fn netmem_packet_parts_at(
                 last.tailroom = short(packet.tailroom());
             }
         }
-        n
+        Ok(n)
     });
-    written.unwrap_or_else(|errno| errno)
+    said(written)
 }
 
 /// Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts.

@@ -5,6 +5,7 @@ use super::types::{list, netmem_count, netmem_port, netmem_worker, place};
 use super::worker::{cold, out};
 use crate::errno::ENETDOWN;
 use crate::failure::Failure;
+use crate::process::Uncancelled;
 use crate::registry;
 use crate::sites::Site;
 use crate::word;
@@ -19,6 +20,8 @@ fn with(
     work: impl FnOnce(&mut OpenPort) -> Result<c_int, Failure>,
 ) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, Site::UNKNOWN) };
+    // Some devices look at a file, which is a cancellation point.
+    let _uncancelled = Uncancelled::begin();
     match find_port(&mut inside.ports, port, call, Site::UNKNOWN) {
         Ok(open) => work(open).unwrap_or_else(Failure::record),
         Err(errno) => errno,
@@ -238,7 +241,7 @@ pub unsafe extern "C" fn netmem_port_counts(
         let counters = open.port.counters();
         let all = counters.iter().map(|(name, value)| netmem_count::new(name, value));
         // SAFETY: the promise of C.
-        Ok(unsafe { list(counts, room, all) })
+        unsafe { list(counts, room, all) }
     })
 }
 

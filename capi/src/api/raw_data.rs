@@ -1,7 +1,7 @@
 //! HOT: reads and changes single raw frames. None of these calls takes a worker: the word holds what they change.
 
 use super::types::netmem_raw;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_room};
 use crate::misuse::{Kind, RAW, refused};
 use crate::sites::Site;
 use netmem::Frame;
@@ -39,7 +39,7 @@ pub unsafe fn change<R>(
     // SAFETY: the caller's promise. The word goes back to the caller below.
     let found = unsafe { look(*to) };
     let mut frame = found.ok_or_else(|| refused(Kind::MadeUp, call, RAW, 0, Site::UNKNOWN))?;
-    let done = change(&mut frame).map_err(|error| Failure::no_room(call, error).record());
+    let done = change(&mut frame).map_err(|error| no_room(call, error));
     to.word = ManuallyDrop::into_inner(frame).into_raw().get();
     done
 }

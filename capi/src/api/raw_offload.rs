@@ -10,7 +10,8 @@ use super::raw_data::{change, look};
 use super::segments::cut;
 use super::types::{given, netmem_pool, netmem_raw, netmem_worker, place};
 use super::worker::out;
-use crate::misuse::{Kind, RAW, refused};
+use crate::misuse::{Kind, RAW, refused, refused_in_child};
+use crate::process;
 use crate::sites::Site;
 use crate::workers::{State, go_in};
 use std::ffi::c_int;
@@ -45,6 +46,9 @@ pub unsafe extern "C" fn netmem_raw_set_offload(
     offload: *const netmem_offload,
 ) -> c_int {
     const CALL: &str = "netmem_raw_set_offload";
+    if process::is_child() {
+        return refused_in_child(CALL);
+    }
     // SAFETY: the promise of C.
     match unsafe { given("offload", offload) }.and_then(read) {
         // SAFETY: the promise of C, and the caller's about the word.
@@ -60,6 +64,9 @@ pub unsafe extern "C" fn netmem_raw_set_offload(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_finish_checksum(frame: *mut netmem_raw) -> c_int {
     const CALL: &str = "netmem_raw_finish_checksum";
+    if process::is_child() {
+        return refused_in_child(CALL);
+    }
     // SAFETY: the promise of C, and the caller's about the word.
     said(unsafe { change(frame, CALL, |frame| Ok(finish_frame(frame, CALL))) })
 }

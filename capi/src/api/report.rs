@@ -68,7 +68,7 @@ pub unsafe extern "C" fn netmem_pool_counts(
         ];
         let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
         // SAFETY: the promise of C.
-        Ok(unsafe { list(counts, room, all) })
+        unsafe { list(counts, room, all) }
     })
 }
 
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn netmem_pool_holders(
             objects::each_held(|word, _| call(word as u32));
         });
         // SAFETY: the promise of C.
-        Ok(unsafe { list(holders, room, all.into_iter()) })
+        unsafe { list(holders, room, all.into_iter()) }
     })
 }
 
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn netmem_cache_holders(
         CACHES.get(cache.word)?;
         let all = by_site(cache.word, |call| objects::each_held(|word, _| call(word as u32)));
         // SAFETY: the promise of C.
-        Ok(unsafe { list(holders, room, all.into_iter()) })
+        unsafe { list(holders, room, all.into_iter()) }
     })
 }
 

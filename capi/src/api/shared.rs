@@ -7,7 +7,7 @@ use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_shared, netmem_worker};
 use super::worker::out;
 use crate::errno::{EBUSY, ENOMEM};
-use crate::failure::{Failure, first_of, short};
+use crate::failure::{Failure, first_of, no_room, short};
 use crate::misuse::{FRAME, Kind, SHARED, refused};
 use crate::objects::{self, What};
 use crate::packets;
@@ -80,7 +80,7 @@ fn change<R>(
     let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
     match packets::change_shared(&mut inside.tag, shared.word, change) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::no_room(call, error).record()),
+        Ok(Err(error)) => Err(no_room(call, error)),
         Err(kind) => Err(refused(kind, call, SHARED, shared.word, site)),
     }
 }

@@ -6,7 +6,7 @@ use crate::answer::answer;
 use crate::census::{self, Census};
 use crate::code::Code;
 use crate::errno::ENOBUFS;
-use crate::failure::{Failure, first_of};
+use crate::failure::{Failure, first_of, short};
 use crate::misuse::{self, Kind, refused_object};
 use crate::process;
 use crate::sites::Site;
@@ -173,7 +173,11 @@ pub unsafe extern "C" fn netmem_stock_take(
     }
     match stock::with(stock.word, |stock| stock.take(objects, Code(from.addr()))) {
         Some(true) => 0,
-        Some(false) => Failure::new(ENOBUFS, format!("{CALL}: fewer than {n} objects are free")).record(),
+        // A driver asks again and again: this takes no memory.
+        Some(false) => {
+            short(ENOBUFS, format_args!("{CALL}: fewer than {n} objects are free"));
+            -ENOBUFS
+        }
         None => closed(stock, CALL),
     }
 }
@@ -298,7 +302,7 @@ pub unsafe extern "C" fn netmem_stock_holders(
         let all = census::holders(stock.word, cached);
         let all = all.ok_or_else(|| Failure::closed("stock", stock.word))?;
         // SAFETY: the promise of C.
-        Ok(unsafe { list(holders, room, all.into_iter().map(|(at, n)| holder(at, n))) })
+        unsafe { list(holders, room, all.into_iter().map(|(at, n)| holder(at, n))) }
     })
 }
 

@@ -136,7 +136,7 @@ pub struct netmem_memory_config {
     /// 1: allocate the memory in a file that a peer process can map (netmem_memory_fd). A memif port with
     /// lend=yes needs such a memory, smaller than 4 GiB; it lends frames of the memory to its peer. The
     /// caller vouches that peers write only to frames that were handed to them. Caches, size classes and
-    /// heads cannot be opened in such a memory. 0: private memory.
+    /// heads cannot be opened in such a memory. 0: private memory. netmem_memory_lend takes only 0.
     pub in_file: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
@@ -344,18 +344,24 @@ pub unsafe fn string<'a>(what: &str, pointer: *const c_char) -> Result<Option<&'
 
 /// Writes at most `room` of `values` to `to`. Returns the number of values, which may be larger than `room`.
 ///
+/// # Errors
+/// `to` is null, and `room` is not 0.
+///
 /// # Safety
-/// `to` has room for `room` values that nothing else accesses. It may be null if `room` is 0.
-pub unsafe fn list<T>(to: *mut T, room: usize, values: impl Iterator<Item = T>) -> i32 {
+/// `to` is null or has room for `room` values that nothing else accesses.
+pub unsafe fn list<T>(to: *mut T, room: usize, values: impl Iterator<Item = T>) -> Result<i32, Failure> {
+    if to.is_null() && room > 0 {
+        return Err(Failure::null("the array"));
+    }
     let mut n = 0;
     for value in values {
-        if n < room && !to.is_null() {
+        if n < room {
             // SAFETY: the caller's promise.
             unsafe { to.add(n).write(value) };
         }
         n += 1;
     }
-    i32::try_from(n).unwrap_or(i32::MAX)
+    Ok(i32::try_from(n).unwrap_or(i32::MAX))
 }
 
 impl netmem_count {

@@ -87,7 +87,7 @@ static void *is_cancelled(void *input)
     memset(&config, 0, sizeof config);
     objects.objects = 8;
     config.in_file = config.small_pages = 1;
-    snprintf(name, sizeof name, "pcap:in=%s", (const char *)input);
+    snprintf(name, sizeof name, "trace:file=/dev/null/pcap:in=%s", (const char *)input);
     CHECK(pthread_cancel(pthread_self()) == 0);
     CHECK(netmem_worker_open(memory, &others) == 0 && netmem_pool_open(others, NULL, &lost) == 0);
     CHECK(netmem_alloc(others, lost, &frame, 1) == 1);
@@ -99,7 +99,9 @@ static void *is_cancelled(void *input)
     CHECK(netmem_lane_arm(others, lane) == 0 && netmem_alloc(others, pool, &frame, 1) == 1);
     CHECK(netmem_lane_send(others, lane, &frame, 1) == 1 && netmem_lane_disarm(others, lane) == 0);
     CHECK(netmem_lane_close(others, lane) == 1);
-    CHECK(netmem_port_open(others, pool, name, NULL, &port) == 0 && netmem_port_close(others, port) >= 0);
+    CHECK(netmem_port_open(others, pool, name, NULL, &port) == 0 && netmem_port_refill(others, port, pool) > 0);
+    CHECK(netmem_port_kick(others, port) == 0 && netmem_port_state(others, port) == 0 && netmem_port_arm(others, port) >= 0);
+    CHECK(netmem_port_disarm(others, port) == 0 && netmem_port_close(others, port) >= 0);
     CHECK(netmem_worker_close(others) == 0);
     is_through = 1;
     pthread_testcancel();

@@ -92,6 +92,14 @@ static int freed_after_its_place_was_given_out_again(void)
     return said;
 }
 
+/* As above, and the place is free again: its last use was not that of the word. */
+static int freed_after_a_later_use_of_its_place_was_over(void)
+{
+    netmem_frame old = freed(), again = freed();
+    CHECK((uint32_t)old.word == (uint32_t)again.word);
+    return netmem_free(worker, &old, 1);
+}
+
 static netmem_port port;
 
 static netmem_frame sent(void)
@@ -558,16 +566,21 @@ static int kept_over_a_close(void)
 static int in_a_child(void)
 {
     netmem_frame frame = one();
+    netmem_raw raw;
+    netmem_offload no_offload;
+    memset(&no_offload, 0, sizeof no_offload);
+    CHECK(netmem_raw_alloc(worker, pool, &raw, 1) == 1 && netmem_raw_put(&raw, 60) != NULL);
     pid_t child = fork();
     if (child == 0) {
         netmem_memory own;
         int said = netmem_free(worker, &frame, 1);
         int opened = netmem_memory_open(NULL, &own);
-        _exit(said == -ECHILD && opened == -ECHILD && misuses("child") == 2 ? 0 : 1);
+        int finished = netmem_raw_finish_checksum(&raw), set = netmem_raw_set_offload(&raw, &no_offload);
+        _exit(said == -ECHILD && opened == -ECHILD && finished == -ECHILD && set == -ECHILD && misuses("child") == 4 ? 0 : 1);
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK(netmem_free(worker, &frame, 1) == 0);
+    CHECK(netmem_free(worker, &frame, 1) == 0 && netmem_raw_free(worker, &raw, 1) == 0);
     return -ECHILD;
 }
 
@@ -591,6 +604,7 @@ static const struct {
     CASE(trimmed_after_free, -ESTALE, "used_after_free"),
     CASE(detached_after_free, -ESTALE, "used_after_free"),
     CASE(freed_after_its_place_was_given_out_again, -ESTALE, "stale"),
+    CASE(freed_after_a_later_use_of_its_place_was_over, -ESTALE, "stale"),
     CASE(read_after_tx, -ESTALE, "used_after_tx"),
     CASE(freed_after_tx, -ESTALE, "used_after_tx"),
     CASE(sent_twice, -ESTALE, "used_after_tx"),
