@@ -211,7 +211,8 @@ impl Scene {
         assert_eq!((had, ledger.ready), (0, self.stack.now() as u64), "{ledger:?}");
         assert_eq!(pool.failed(), failed + 2);
         assert!(pool.bookkeeping_bytes() > pool.frames() * size_of::<u32>());
-        assert!(pool.memory().region().len() >= pool.frames() * pool.frame_size());
+        let region = pool.memory().region();
+        assert!(held.iter().all(|frame| frame.id().get() - region.first_chunk() < region.chunks()));
         self.refused += usize::from(held.len() + self.stack.now() < pool.frames());
         held.into_iter().enumerate().for_each(|(i, frame)| match i % 3 {
             0 => frame.free(&mut self.w),
