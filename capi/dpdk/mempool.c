@@ -66,6 +66,24 @@ struct cached {
 /* Waits of 10 ms for room in the file of the reports, for the whole process. */
 static atomic_int waits_left = 100;
 
+/* Makes text that is not UTF-8, such as the name of a mempool can be, text that the library takes. */
+static void make_ascii(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text >= 0x80)
+            *text = '?';
+}
+
+/* netmem_report for a line that may have the name of a mempool in it. */
+static int report_line(char *line)
+{
+    int said = netmem_report(line);
+    if (said != -EINVAL)
+        return said;
+    make_ascii(line);
+    return netmem_report(line);
+}
+
 /* Reports a line where the library reports misuse. Called when mempools are made, freed and at the program's end, so it may wait a moment. */
 static __attribute__((format(printf, 1, 2))) void report(const char *format, ...)
 {
@@ -75,7 +93,7 @@ static __attribute__((format(printf, 1, 2))) void report(const char *format, ...
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    while (netmem_report(line) == -EAGAIN && atomic_fetch_sub(&waits_left, 1) > 0)
+    while (report_line(line) == -EAGAIN && atomic_fetch_sub(&waits_left, 1) > 0)
         nanosleep(&moment, NULL);
 }
 
@@ -114,28 +132,55 @@ static const char *or_unknown(const char *place)
     return place[0] ? place : "an unknown place (the mempool has a cache for each lcore)";
 }
 
+/* Reads the caches and then the ledger of a mempool. Returns false if there is no stock. */
+static bool take_census(const struct known *pool, struct cached *cached, netmem_stock_counts *counts)
+{
+    *cached = cached_of(pool);
+    if (netmem_stock_ledger(pool->stock, cached->objects, cached->n, counts) >= 0)
+        return true;
+    free(cached->objects);
+    return false;
+}
+
+/* Whether a second census shows the same as this one: otherwise threads move objects, and one that is on its way is in two places. */
+static bool is_at_rest(const struct known *pool, const struct cached *cached, const netmem_stock_counts *counts)
+{
+    const struct timespec moment = {0, 10000000};
+    struct cached again;
+    netmem_stock_counts then;
+    nanosleep(&moment, NULL);
+    if (!take_census(pool, &again, &then))
+        return false;
+    bool is_same = again.n == cached->n && then.taken == counts->taken && then.returned == counts->returned
+        && (again.n == 0 || memcmp(again.objects, cached->objects, again.n * sizeof(void *)) == 0);
+    free(again.objects);
+    return is_same;
+}
+
 /* Reports the objects of a mempool by state, not by DPDK's log, which may be closed. */
 static void say(const struct known *pool, const char *when)
 {
     netmem_stock_counts counts;
     netmem_stock_holder holders[HOLDERS];
-    struct cached cached = cached_of(pool);
-    if (netmem_stock_ledger(pool->stock, cached.objects, cached.n, &counts) < 0) {
-        free(cached.objects);
+    struct cached cached;
+    if (!take_census(pool, &cached, &counts))
         return;
-    }
     report("netmem: mempool %s %s: %" PRIu64 " objects: %" PRIu64 " free, %" PRIu64 " in caches, %" PRIu64 " out%s; %" PRIu64
            " taken, %" PRIu64 " given back, %" PRIu64 " freed twice, %" PRIu64 " made up, %" PRIu64 " failed calls",
            pool->name, when, counts.total, counts.free, counts.cached, counts.out,
            cached.is_known ? "" : " or in caches, which cannot be read", counts.taken, counts.returned,
-           counts.freed_twice + counts.duplicated, counts.made_up, counts.failed);
-    if (counts.duplicated > 0)
+           counts.freed_twice, counts.made_up, counts.failed);
+    if (counts.duplicated > 0 && is_at_rest(pool, &cached, &counts))
         report("netmem: mempool %s: %" PRIu64 " objects lie in caches of lcores, but are free or there twice: freed twice", pool->name,
                counts.duplicated);
+    else if (counts.duplicated > 0)
+        report("netmem: mempool %s: threads still move objects: these numbers are not exact", pool->name);
     int n = cached.is_known ? netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS) : 0;
     for (int i = 0; i < n && i < HOLDERS; i++)
         report("netmem: mempool %s: %" PRIu64 " objects are out that were taken at %s", pool->name, holders[i].objects,
                or_unknown(holders[i].site));
+    if (n > HOLDERS)
+        report("netmem: mempool %s: objects are out that were taken at %d more places", pool->name, n - HOLDERS);
     free(cached.objects);
 }
 
@@ -165,11 +210,16 @@ static void on_event(enum rte_mempool_event event, struct rte_mempool *mp, void 
 static int alloc_stock(struct rte_mempool *mp)
 {
     static bool is_registered;
-    netmem_stock_config config = {.name = mp->name, .objects = mp->size};
     struct known *pool = calloc(1, sizeof *pool);
     if (!pool)
         return -ENOMEM;
+    snprintf(pool->name, sizeof pool->name, "%s", mp->name);
+    netmem_stock_config config = {.name = pool->name, .objects = mp->size};
     int said = netmem_stock_open(&config, &pool->stock);
+    if (said == -EINVAL) {
+        make_ascii(pool->name);
+        said = netmem_stock_open(&config, &pool->stock);
+    }
     if (said < 0) {
         report("netmem: mempool %s: %s", mp->name, netmem_last_error());
         free(pool);
@@ -177,7 +227,6 @@ static int alloc_stock(struct rte_mempool *mp)
     }
     pool->mp = mp;
     pool->caches = mp->cache_size > 0 ? mp->local_cache : NULL;
-    snprintf(pool->name, sizeof pool->name, "%s", mp->name);
     mp->pool_id = pool->stock.word;
     pthread_mutex_lock(&list_lock);
     pool->next = first;
@@ -234,8 +283,8 @@ static __attribute__((noinline)) void say_calls(const struct rte_mempool *mp)
     char **names = backtrace_symbols(calls, n);
     snprintf(line, sizeof line, "netmem: mempool %s: the calls on the way there, the last one first:", mp->name);
     /* Skips this function and the op. */
-    for (int i = 2, said = netmem_report(line); names && said == 0 && i < n; i++)
-        said = netmem_report(names[i]);
+    for (int i = 2, said = report_line(line); names && said == 0 && i < n; i++)
+        said = report_line(names[i]);
     free(names);
 }
 
@@ -310,31 +359,48 @@ static const struct rte_mempool_ops ops = {
 
 RTE_MEMPOOL_REGISTER_OPS(ops);
 
+/* An answer, a dictionary of parts. */
+struct answer {
+    struct rte_tel_data *data;
+    unsigned int parts;
+    /* Parts that it has no room for. */
+    uint64_t left_out;
+};
+
 /* Adds a part to an answer. DPDK 22.11 accepts parts with names only in dictionaries, and only some characters in names. */
-static void add_part(struct rte_tel_data *answer, const char *name, struct rte_tel_data *part)
+static void add_part(struct answer *answer, const char *name, struct rte_tel_data *part)
 {
     char plain[RTE_MEMPOOL_NAMESIZE + 16];
     snprintf(plain, sizeof plain, "%s", name);
     for (char *at = plain; *at; at++)
         if (!isalnum((unsigned char)*at))
             *at = '_';
-    if (rte_tel_data_add_dict_container(answer, plain, part, 0) < 0)
-        rte_tel_data_free(part);
+    /* One entry is for the number of those that are left out. */
+    if (answer->parts < RTE_TEL_MAX_DICT_ENTRIES - 1 && rte_tel_data_add_dict_container(answer->data, plain, part, 0) == 0) {
+        answer->parts++;
+        return;
+    }
+    answer->left_out++;
+    rte_tel_data_free(part);
 }
 
 /* Adds the ledger of one mempool. */
-static void add_ledger(struct rte_tel_data *answer, const struct known *pool)
+static void add_ledger(struct answer *answer, const struct known *pool)
 {
     netmem_stock_counts counts;
     struct cached cached = cached_of(pool);
     int adds_up = netmem_stock_ledger(pool->stock, cached.objects, cached.n, &counts);
     free(cached.objects);
     struct rte_tel_data *one = adds_up < 0 ? NULL : rte_tel_data_alloc();
-    if (!one)
+    if (!one) {
+        answer->left_out++;
         return;
+    }
     rte_tel_data_start_dict(one);
     rte_tel_data_add_dict_string(one, "name", pool->name);
     rte_tel_data_add_dict_int(one, "adds_up", adds_up);
+    /* 0: what is in caches is counted as out. */
+    rte_tel_data_add_dict_int(one, "caches_known", cached.is_known);
     add_number(one, "total", counts.total);
     add_number(one, "free", counts.free);
     add_number(one, "cached", counts.cached);
@@ -348,18 +414,22 @@ static void add_ledger(struct rte_tel_data *answer, const struct known *pool)
     add_part(answer, pool->name, one);
 }
 
-/* Adds the call sites that hold objects of one mempool. */
-static void add_holders(struct rte_tel_data *answer, const struct known *pool)
+/* Adds the call sites that hold objects of one mempool. None if its caches cannot be read: what they have would be among the objects. */
+static void add_holders(struct answer *answer, const struct known *pool)
 {
     netmem_stock_holder holders[HOLDERS];
     struct cached cached = cached_of(pool);
-    int n = netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS);
+    int n = cached.is_known ? netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS) : 0;
     free(cached.objects);
+    if (n > HOLDERS)
+        answer->left_out += n - HOLDERS;
     for (int i = 0; i < n && i < HOLDERS; i++) {
         char name[RTE_MEMPOOL_NAMESIZE + 16];
         struct rte_tel_data *one = rte_tel_data_alloc();
-        if (!one)
+        if (!one) {
+            answer->left_out += RTE_MIN(n, HOLDERS) - i;
             return;
+        }
         snprintf(name, sizeof name, "%s_%d", pool->name, i);
         rte_tel_data_start_dict(one);
         rte_tel_data_add_dict_string(one, "name", pool->name);
@@ -369,13 +439,16 @@ static void add_holders(struct rte_tel_data *answer, const struct known *pool)
     }
 }
 
-static int each(struct rte_tel_data *answer, void (*add)(struct rte_tel_data *, const struct known *))
+static int each(struct rte_tel_data *data, void (*add)(struct answer *, const struct known *))
 {
-    rte_tel_data_start_dict(answer);
+    struct answer answer = {data, 0, 0};
+    rte_tel_data_start_dict(data);
     pthread_mutex_lock(&list_lock);
     for (const struct known *pool = first; pool; pool = pool->next)
-        add(answer, pool);
+        add(&answer, pool);
     pthread_mutex_unlock(&list_lock);
+    if (answer.left_out > 0)
+        add_number(data, "left_out", answer.left_out);
     return 0;
 }
 

@@ -1,10 +1,12 @@
 //! A program of DPDK in which faults were planted: an mbuf that is freed twice, seven that are lost.
 
 use crate::prefix::{Compiler, command, good, linked, output, said};
+use crate::telemetry::{Telemetry, number, parts};
 use crate::{Dpdk, dpdk};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// With names for the functions that reports are to name. DPDK's headers are not for -Wpedantic.
 const COMPILER: Compiler = Compiler { program: "gcc", flags: &["-std=gnu11", "-O2", "-g", "-rdynamic"] };
@@ -77,6 +79,45 @@ fn caches_that_cannot_be_read_at_the_programs_end_are_said_to_be_so() {
     let said = run(&dpdk, "256", "unreadable");
     let [end] = lines(&said, "planted at the program's end")[..] else { panic!("{said}") };
     assert!(end.contains(" or in caches, which cannot be read;") && end.contains(" 0 in caches"), "{said}");
+}
+
+/// Seen: telemetry counted what is in such caches as out, and listed it as held at an unknown place.
+#[test]
+fn caches_that_cannot_be_read_are_no_leak_in_telemetry() {
+    let Some(dpdk) = dpdk("dpdk-test") else { return };
+    let (mut program, folder) = dpdk.program(built("tests/dpdk/planted.c"));
+    program.args(["--", "256", "asked"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = program.spawn().expect("the program");
+    // Before that, the caches can be read.
+    let mut said = BufReader::new(running.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(said.any(|line| line == "hidden"));
+    let mut telemetry = Telemetry::of(&folder);
+    let (mempools, holders) = (telemetry.ask("/netmem/mempools"), telemetry.ask("/netmem/holders"));
+    drop(running.stdin.take());
+    assert!(running.wait().expect("its end").success());
+    let _ = fs::remove_dir_all(folder);
+    let [planted] = parts(&mempools)[..] else { panic!("{mempools}") };
+    assert_eq!((number(planted, "caches_known"), number(planted, "cached")), (0, 0), "{mempools}");
+    assert!(parts(&holders).is_empty(), "{holders}");
+}
+
+/// Seen: 16 of 20 places, and nothing said that there were more.
+#[test]
+fn the_places_of_a_leak_that_are_not_listed_are_counted() {
+    let Some(dpdk) = dpdk("dpdk-test") else { return };
+    let said = run(&dpdk, "0", "places");
+    assert_eq!(lines(&said, " objects are out that were taken at ").len(), 16, "{said}");
+    // Those 20 and the one that loses seven.
+    assert!(said.contains("planted: objects are out that were taken at 5 more places"), "{said}");
+}
+
+/// Seen: rte_pktmbuf_pool_create failed, and no line said why.
+#[test]
+fn a_mempool_may_have_a_name_that_is_not_utf_8() {
+    let Some(dpdk) = dpdk("dpdk-test") else { return };
+    let said = run(&dpdk, "0", "named");
+    assert_eq!(lines(&said, "netmem: mempool planted? at the program's end").len(), 1, "{said}");
+    assert_eq!(lines(&said, "netmem: mempool planted?: the calls on the way there").len(), 1, "{said}");
 }
 
 /// Seen: each of any number of misuses wrote a line and a backtrace.

@@ -1,5 +1,6 @@
 /* A DPDK program as it is, with faults that were planted: planted EAL-ARGUMENTS -- CACHE HOW. HOW: "left" ends without rte_mempool_free,
- * "freed" with it, "many" frees an mbuf many times, and "unreadable" leaves caches that cannot be read. */
+ * "freed" with it, "many" frees an mbuf many times, "unreadable" leaves caches that cannot be read, "asked" too and waits until its
+ * input ends, "places" loses an mbuf at each of 20 places, and "named" has a mempool whose name is not UTF-8. */
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include <stdio.h>
@@ -34,6 +35,26 @@ __attribute__((noinline, noclone)) void loses_some(void)
     __asm__ volatile("");
 }
 
+/* By the op, as an inlined call of DPDK does: the compiler inlines no call that is made so often. */
+#define LOSES(n)                                                               \
+    __attribute__((noinline, noclone, no_icf)) static void loses_##n(void)     \
+    {                                                                          \
+        void *lost;                                                            \
+        if (rte_mempool_get_ops(pool->ops_index)->dequeue(pool, &lost, 1) < 0) \
+            abort();                                                           \
+        __asm__ volatile("");                                                  \
+    }
+#define TWENTY(EACH) \
+    EACH(0) EACH(1) EACH(2) EACH(3) EACH(4) EACH(5) EACH(6) EACH(7) EACH(8) EACH(9) EACH(10) EACH(11) EACH(12) EACH(13) EACH(14) EACH(15) \
+    EACH(16) EACH(17) EACH(18) EACH(19)
+TWENTY(LOSES)
+
+static void loses_at_twenty_places(void)
+{
+#define CALL(n) loses_##n();
+    TWENTY(CALL)
+}
+
 /* As rte_eal_cleanup does, if what lies there afterwards cannot be read. */
 static void hide_caches(void)
 {
@@ -48,7 +69,8 @@ int main(int argc, char **argv)
     int said = rte_eal_init(argc, argv);
     if (said < 0 || argc - said < 3)
         return 2;
-    pool = rte_pktmbuf_pool_create("planted", MBUFS, (unsigned)atoi(argv[said + 1]), 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    const char *how = argv[said + 2];
+    pool = rte_pktmbuf_pool_create(strcmp(how, "named") == 0 ? "planted\xfc" : "planted", MBUFS, (unsigned)atoi(argv[said + 1]), 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     if (!pool)
         return 3;
     struct rte_mbuf *mbuf, *more[MORE];
@@ -56,15 +78,23 @@ int main(int argc, char **argv)
     if (rte_pktmbuf_alloc_bulk(pool, more, MORE) != 0 || !(mbuf = rte_pktmbuf_alloc(pool)))
         return 4;
     frees_it(mbuf);
-    for (int i = 0; i < (strcmp(argv[said + 2], "many") == 0 ? 300 : 1); i++)
+    for (int i = 0; i < (strcmp(how, "many") == 0 ? 300 : 1); i++)
         frees_it_again(mbuf);
     /* So many, one by one, that a cache of an lcore is flushed. */
     for (int i = 0; i < MORE; i++)
         rte_pktmbuf_free(more[i]);
-    if (strcmp(argv[said + 2], "freed") == 0)
+    if (strcmp(how, "freed") == 0)
         rte_mempool_free(pool);
-    if (strcmp(argv[said + 2], "unreadable") == 0)
+    if (strcmp(how, "places") == 0)
+        loses_at_twenty_places();
+    if (strcmp(how, "unreadable") == 0 || strcmp(how, "asked") == 0)
         hide_caches();
+    if (strcmp(how, "asked") == 0) {
+        printf("hidden\n");
+        fflush(stdout);
+        while (getchar() != EOF)
+            ;
+    }
     printf("done\n");
     return 0;
 }
