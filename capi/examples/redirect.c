@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BURST 64
 
@@ -34,14 +35,31 @@ static int move(netmem_port from, netmem_port to, unsigned long *dropped)
 {
     netmem_frame frames[BURST];
     int came = must(netmem_port_rx(worker, from, frames, BURST));
-    int sent = came > 0 ? must(netmem_port_tx(worker, to, frames, came)) : 0;
-    /* The port had no room for these frames. The program drops them and must free them. */
+    int fit = came - must(netmem_port_take_unsendable(worker, to, frames, came));
+    int sent = fit > 0 ? must(netmem_port_tx(worker, to, frames, fit)) : 0;
+    /* The port can never carry these frames, or had no room for them. The program drops them and must free them. */
     must(netmem_free(worker, frames + sent, came - sent));
     *dropped += came - sent;
     must(netmem_port_complete(worker, to));
     must(netmem_port_refill(worker, from, pool));
     must(netmem_port_kick(worker, from));
     return came;
+}
+
+/* Waits for a port to send what it took, a second at most. Returns the number of frames that were not sent after all. */
+static unsigned long not_sent(netmem_port port)
+{
+    netmem_count counts[64];
+    unsigned long lost;
+    for (int i = 0; (lost = must(netmem_port_tx_posted(worker, port)) + must(netmem_port_tx_unread(worker, port))) > 0 && i < 100; i++) {
+        must(netmem_port_complete(worker, port)), must(netmem_port_kick(worker, port));
+        poll(NULL, 0, 10);
+    }
+    int n = must(netmem_port_counts(worker, port, counts, 64));
+    for (int i = 0; i < n && i < 64; i++)
+        if (!strcmp(counts[i].name, "tx_lost") || !strcmp(counts[i].name, "tx_invalid") || !strcmp(counts[i].name, "tx_left_unread"))
+            lost += counts[i].value;
+    return lost;
 }
 
 /* Waits until something arrives, half a second at most. */
@@ -81,6 +99,7 @@ int main(int argc, char **argv)
             rest(ports);
     }
     for (int i = 0; i < 2; i++) {
+        dropped += not_sent(ports[i]);
         if (netmem_port_state(worker, ports[i]) < 0)
             fprintf(stderr, "redirect: %s\n", netmem_last_error()), down++;
         must(netmem_port_close(worker, ports[i]));

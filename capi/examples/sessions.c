@@ -10,6 +10,7 @@
  * for one client. SIGINT and SIGTERM end all sessions and the program. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netmem.h>
 #include <pthread.h>
 #include <signal.h>
@@ -131,6 +132,17 @@ static void *work(void *pipe)
     return NULL;
 }
 
+/* Waits a moment if accept(2) failed because something of the system is used up: it would fail again at once. Says so once. */
+static void rest_if_used_up(int error)
+{
+    static int is_said;
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
+        return;
+    if (!is_said++)
+        fprintf(stderr, "sessions: no more clients for now: %s\n", strerror(error));
+    usleep(10000);
+}
+
 int main(int argc, char **argv)
 {
     int threads = argc > 2 ? atoi(argv[2]) : 2, pipes[THREADS_MAX][2];
@@ -156,8 +168,10 @@ int main(int argc, char **argv)
     printf("port %d\n", ntohs(at.sin_port)), fflush(stdout);
     unsigned long sessions = 0;
     for (int client; !stopped;) {
-        if ((client = accept(listening, NULL, NULL)) < 0)
+        if ((client = accept(listening, NULL, NULL)) < 0) {
+            rest_if_used_up(errno);
             continue;
+        }
         netmem_object object;
         if (must(netmem_object_alloc(worker, cache, &object, 1)) == 0) {
             close(client);

@@ -41,7 +41,7 @@ fn dpdk(program: &str) -> Option<Dpdk> {
         io::Write::write_all(&mut io::stderr(), line.as_bytes()).expect("standard error");
         return None;
     }
-    INSTALLED.get_or_init(|| drop(prefix::make(&["install-dpdk"], prefix())));
+    INSTALLED.get_or_init(|| drop(prefix::make(&["install-dpdk", "CFLAGS=-Werror"], prefix())));
     Some(Dpdk { ops: prefix().join("lib/librte_mempool_netmem.so"), _turn })
 }
 

@@ -132,7 +132,12 @@ struct Server {
 impl Server {
     fn start(threads: &str) -> Server {
         let mut server = command(compiled("examples/sessions.c", &GCC));
-        let mut program = server.args(["0", threads]).stdout(Stdio::piped()).spawn().expect("the example");
+        Server::of(server.args(["0", threads]))
+    }
+
+    /// Starts it by this command.
+    fn of(command: &mut Command) -> Server {
+        let mut program = command.stdout(Stdio::piped()).spawn().expect("the example");
         let mut said = BufReader::new(program.stdout.take().expect("a pipe"));
         let mut line = String::new();
         said.read_line(&mut line).expect("a line");
@@ -212,9 +217,26 @@ fn the_server_example_ends_while_a_client_is_idle() {
     assert_eq!(client.read(&mut [0; 9]).unwrap(), 0);
 }
 
+/// Seen: accept(2) failed again and again, as fast as it could, without a word.
+#[test]
+fn the_server_example_says_that_its_descriptors_are_used_up_and_goes_on_when_clients_are_gone() {
+    let mut few = command("sh");
+    few.args(["-c", "ulimit -n 16; exec \"$0\" 0 1"]).arg(compiled("examples/sessions.c", &GCC));
+    let mut server = Server::of(few.stderr(Stdio::piped()));
+    let clients: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();
+    let mut line = String::new();
+    BufReader::new(server.program.stderr.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "sessions: no more clients for now: Too many open files\n");
+    drop(clients);
+    let client = server.connect();
+    ask(&client, "hello\n", "1 hello\n");
+    drop(client);
+    server.end(21);
+}
+
 #[test]
 fn the_examples_are_as_short_as_is_said() {
-    for (example, lines) in [(REDIRECT, 90), ("examples/count.py", 20)] {
+    for (example, lines) in [(REDIRECT, 110), ("examples/count.py", 20)] {
         let text = fs::read_to_string(folder().join(example)).unwrap();
         assert!(text.lines().count() <= lines, "{example}: {} lines", text.lines().count());
     }
