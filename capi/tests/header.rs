@@ -226,3 +226,22 @@ fn the_header_lists_every_counter_of_a_port_and_their_number() {
     assert!(missing.is_empty(), "{missing:?}");
     assert!(said.contains(&format!("There are {} in this version", counters.iter().count())), "{said}");
 }
+
+/// Seen: EEXIST, ENOENT, EACCES and ENODEV were missing from the page.
+#[test]
+fn the_manual_page_explains_every_errno_that_the_header_names() {
+    let page = fs::read_to_string(folder().join("libnetmem.3")).expect("the page");
+    let explained: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(".B E")).collect();
+    let header = generated();
+    let words = header.split(|c: char| !c.is_ascii_uppercase());
+    let named = words.filter_map(|word| word.strip_prefix('E')).filter(|name| is_errno(name));
+    let missing: Vec<&str> = named.filter(|name| !explained.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(explained.len() > 20, "{explained:?}");
+}
+
+/// Whether E and this is an errno of the library.
+fn is_errno(name: &str) -> bool {
+    let errnos = fs::read_to_string(folder().join("src/errno.rs")).expect("the errnos");
+    errnos.contains(&format!("pub const E{name}: i32"))
+}
