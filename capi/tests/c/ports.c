@@ -64,6 +64,7 @@ static void frames_of_the_ports_own(void)
     netmem_frame frames[2], came;
     netmem_packet packet;
     netmem_heads heads;
+    CHECK(netmem_set_policy(NETMEM_COUNT) == 0);
     open_link(&server, &client, ",lend=yes,peer=any");
     CHECK(netmem_heads_open(worker, NULL, &heads) == 0 && netmem_alloc(worker, pool, frames, 2) == 2);
     CHECK(netmem_put(worker, frames[0], 60) != NULL && netmem_put(worker, frames[1], 61) != NULL);
