@@ -33,7 +33,7 @@ async fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     let address = address.parse().map_err(|_| format!("{address}: not ADDRESS:PORT"))?;
     let (port, pool) = open(interface, address)?;
     let (incoming, outgoing, driver) = port.share(DEPTH);
-    let (control, driver) = (driver.control(), tokio::spawn(driver.run()));
+    let (control, mut driver) = (driver.control(), tokio::spawn(driver.run()));
     tokio::spawn(log(control.clone()));
     let mut end = signal(SignalKind::terminate())?;
     tokio::select! {
@@ -42,7 +42,13 @@ async fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
         _ = end.recv() => {}
     }
     control.finish();
-    let port = driver.await?;
+    let Ok(port) = timeout(PATIENCE, &mut driver).await else {
+        // The port closes, and what was queued is freed.
+        driver.abort();
+        driver.await.ok();
+        return Err(format!("{interface} took no frame for {PATIENCE:?}: answers are lost").into());
+    };
+    let port = port?;
     let (reason, has_failed) = (port.port().state(), port.port().is_failed());
     let is_sent = port.close(PATIENCE).await;
     let is_free = timeout(PATIENCE, close_pool(&pool)).await.is_ok();
@@ -69,7 +75,9 @@ async fn serve(mut incoming: Incoming, outgoing: Outgoing) {
         let outgoing = outgoing.clone();
         tokio::spawn(async move {
             sleep(WORK).await;
-            if Datagram::swap_endpoints(frame.data_mut()).is_ok() {
+            let asked = Datagram::swap_endpoints(frame.data_mut());
+            // One from the service's own port is not answered: two echo services would answer each other without end.
+            if asked.is_ok_and(|asked| asked.src.port() != asked.dst.port()) {
                 // A frame that is not queued, since the port is down or the server ends, is freed.
                 outgoing.transmit(frame).await.ok();
             }

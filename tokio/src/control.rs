@@ -22,7 +22,8 @@ pub struct Seen {
 #[non_exhaustive]
 pub struct DriverCounters {
     /// Received frames that came into no reader's queue: [`Incoming`](crate::Incoming) was dropped, or its queue was full
-    /// at the end of the driver. Frames that are in the queue belong to the reader and are not counted.
+    /// at the end of the driver. Frames that are in the queue belong to the reader and are not counted, except perhaps
+    /// those that the driver sees in the queue while `Incoming` is being dropped.
     pub unread: Count,
     /// Frames of tasks that the port did not take: it was down at the end of the driver, or can never carry them and does
     /// not count them itself.
@@ -118,15 +119,21 @@ impl DriverControl {
 
     /// Asks the driver to finish: its queue takes no more frames, it sends those that were queued, and
     /// [`Driver::run`](crate::Driver::run) returns the port. The driver waits for tasks that have
-    /// [room](crate::Outgoing::room) until they have used or dropped it. The call itself does not wait. It does nothing
-    /// if the driver has ended.
+    /// [room](crate::Outgoing::room) until they have used or dropped it, and for a device that is up and takes nothing
+    /// (a peer that stands still) as long as that does: bound the wait for `run` by `tokio::time::timeout`, and abort its
+    /// task then. The call itself does not wait. It does nothing if the driver has ended.
     pub fn finish(&self) {
         self.finish.send_replace(());
     }
 
     fn has_ended(&self) -> bool {
-        self.seen.has_changed().is_err()
+        has_ended(&self.seen)
     }
+}
+
+/// Returns whether the driver that saw this has ended.
+pub(crate) fn has_ended(seen: &watch::Receiver<Seen>) -> bool {
+    seen.has_changed().is_err()
 }
 
 impl fmt::Debug for DriverControl {

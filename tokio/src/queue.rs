@@ -1,11 +1,12 @@
 //! The two queues of a shared port.
 
-use crate::control::Seen;
+use crate::control::{Seen, has_ended};
 use netmem::{Batch, Frame};
 use std::fmt;
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use tokio::sync::{mpsc, watch};
+use tokio::task::coop::consume_budget;
 use tokio::task::unconstrained;
 
 /// Frames that a shared port has received.
@@ -60,11 +61,25 @@ impl Incoming {
     /// As [`Incoming::receive_burst`], without waiting: returns 0 if the queue is empty. Whether frames may still come
     /// is known to the calls that wait.
     pub fn receive_now(&mut self, frames: &mut Batch) -> usize {
-        // Not `try_recv`, which locks the queue for each frame, and may block the thread until another has queued its.
-        let waits = unconstrained(self.frames.recv_many(&mut self.burst, frames.room()));
-        let _ = pin!(waits).poll(&mut Context::from_waker(Waker::noop()));
-        frames.extend(self.burst.drain(..))
+        match take_now(&mut self.frames, &mut self.burst, frames) {
+            Poll::Ready(taken) => taken,
+            Poll::Pending => 0,
+        }
     }
+}
+
+/// Takes as many queued frames as `frames` has room for, through the empty `burst`. Returns their number, 0 at the end of
+/// the queue, and Pending if it is empty.
+pub(crate) fn take_now(
+    queue: &mut mpsc::Receiver<Frame>,
+    burst: &mut Vec<Frame>,
+    frames: &mut Batch,
+) -> Poll<usize> {
+    // Not `try_recv`, which locks the queue for each frame, and may block the thread until another has queued its.
+    let waits = unconstrained(queue.recv_many(burst, frames.room()));
+    let polled = pin!(waits).poll(&mut Context::from_waker(Waker::noop()));
+    frames.extend(burst.drain(..));
+    polled
 }
 
 impl Outgoing {
@@ -106,6 +121,7 @@ impl Outgoing {
     pub async fn transmit_burst(&self, frames: &mut Batch) -> usize {
         let mut queued = 0;
         while !frames.is_empty() {
+            consume_budget().await;
             let room = self.frames.capacity().min(frames.len()).max(1);
             let room = match self.frames.try_reserve_many(room) {
                 Ok(room) => Some(room),
@@ -118,14 +134,20 @@ impl Outgoing {
         queued
     }
 
-    /// Waits until there is room for a frame. Returns a function that transmits the frame without waiting. Returns None
-    /// if the driver has ended, or if the port is down and everything before it is full.
+    /// Waits until there is room for a frame. Returns a function that transmits the frame without waiting, or frees it if
+    /// [`Driver::run`](crate::Driver::run) was cancelled meanwhile. Returns None if the driver has ended, or if the port is
+    /// down and everything before it is full.
     ///
     /// # Cancelling
     /// The room goes to another task.
     pub async fn room(&self) -> Option<impl FnOnce(Frame)> {
         let permit = self.reserve().await?.next()?;
-        Some(move |frame| permit.send(frame))
+        Some(move |frame| {
+            // Without a driver, the frame would stay in the queue until the last sender is dropped.
+            if !has_ended(&self.seen) {
+                permit.send(frame);
+            }
+        })
     }
 
     /// Returns whether the driver has ended, or was asked to [finish](crate::DriverControl::finish): nothing more is

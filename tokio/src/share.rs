@@ -2,11 +2,11 @@
 
 use crate::control::{DriverControl, DriverCounters, Seen};
 use crate::port::AsyncPort;
-use crate::queue::{Incoming, Outgoing};
+use crate::queue::{Incoming, Outgoing, take_now};
 use netmem::stats::Writer;
 use netmem::{Batch, Frame, PortState};
+use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep};
@@ -22,15 +22,18 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Driver {
     port: AsyncPort,
+    /// Dropped before the queue, so that a task that has room in it sees that the driver has ended.
+    seen: watch::Sender<Seen>,
     incoming: mpsc::Sender<Frame>,
     outgoing: mpsc::Receiver<Frame>,
+    /// Where a burst is taken from the queue; empty between calls.
+    burst: Vec<Frame>,
     received: Batch,
     to_send: Batch,
     /// There may be more to take from the queue: it has senders, or frames of theirs.
     is_open: bool,
     /// Frames wait to be sent, and the port is down.
     is_stuck: bool,
-    seen: watch::Sender<Seen>,
     freed: Writer<DriverCounters>,
     /// When the device's counters were read.
     counted: Instant,
@@ -55,13 +58,14 @@ impl AsyncPort {
         let (finish, asked) = watch::channel(());
         let driver = Driver {
             port: self,
+            seen,
             incoming,
             outgoing,
+            burst: Vec::new(),
             received: Batch::new(),
             to_send: Batch::new(),
             is_open: true,
             is_stuck: false,
-            seen,
             freed: Writer::default(),
             counted: Instant::now(),
             finish,
@@ -92,7 +96,7 @@ impl Driver {
     ///
     /// # Cancelling
     /// The port closes on the thread that drops the call, which may wait for it, and frames on their way are freed
-    /// uncounted.
+    /// uncounted. A frame that a task is queueing at that very moment is freed at the latest with the last [`Outgoing`].
     pub async fn run(mut self) -> AsyncPort {
         let [shortest, longest] = PAUSES;
         let mut pause = shortest;
@@ -210,7 +214,15 @@ impl Driver {
     fn free_unread(&mut self) -> usize {
         let unread = self.received.len();
         self.received.free(self.port.worker());
-        self.freed.add(|counters| &counters.unread, unread as u64);
+        let mut lost = 0;
+        if self.incoming.is_closed() {
+            // Frames that were passed while the reader went would stay in its queue for as long as this is its sender.
+            lost = self.incoming.max_capacity() - self.incoming.capacity();
+            if lost > 0 {
+                (self.incoming, _) = mpsc::channel(1);
+            }
+        }
+        self.freed.add(|counters| &counters.unread, (unread + lost) as u64);
         unread
     }
 
@@ -225,13 +237,9 @@ impl Driver {
     /// Takes queued frames, and gives the device those for which it has room. Frees those that it can never carry.
     /// Returns the number of both.
     fn send(&mut self) -> usize {
-        while self.is_open && self.to_send.room() > 0 {
-            match self.outgoing.try_recv() {
-                Ok(frame) => drop(self.to_send.push(frame)),
-                Err(TryRecvError::Empty) => break,
-                // No task has room either.
-                Err(TryRecvError::Disconnected) => self.is_open = false,
-            }
+        if self.is_open && self.to_send.room() > 0 {
+            // With none, there will be none: no task has room either.
+            self.is_open = take_now(&mut self.outgoing, &mut self.burst, &mut self.to_send) != Poll::Ready(0);
         }
         let was_up = self.seen.borrow().state == PortState::Up;
         let sent = self.port.try_transmit(&mut self.to_send);
@@ -261,5 +269,34 @@ impl Driver {
             drop(self.port.port().counters());
             self.counted = Instant::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::port::mem::{MemConfig, MemPort};
+    use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+
+    /// Found in a review: frames that the driver passed while the reader went, on another thread, stayed in the queue while
+    /// the driver ran, and were in no counter.
+    #[tokio::test]
+    async fn a_frame_that_was_passed_while_the_reader_went_is_freed_and_counted() {
+        let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..Default::default() }).unwrap();
+        let (port, _device) = MemPort::pair("0", &MemConfig::default()).unwrap();
+        let passed = pool.alloc(&mut w).unwrap();
+        let port = AsyncPort::new(Box::new(port), w, pool.clone()).unwrap();
+        let (incoming, _outgoing, mut driver) = port.share(4);
+        let room = driver.incoming.clone().try_reserve_owned().unwrap();
+        drop(incoming);
+        drop(room.send(passed));
+        let owned = || pool.ledger().owned;
+        assert_eq!(owned(), 1);
+        driver.receive();
+        assert_eq!((owned(), driver.freed.reader().unread.get()), (0, 1));
+        driver.receive();
+        assert_eq!(driver.freed.reader().unread.get(), 1);
     }
 }

@@ -100,6 +100,29 @@ fn a_burst_that_is_cancelled_leaves_what_was_not_queued_in_the_batch() {
     });
 }
 
+/// Found in a review: a task that transmits bursts as fast as the driver sends them never waited, and could not be aborted.
+#[test]
+fn a_task_that_should_yield_does_so_before_it_queues_a_burst() {
+    runtime().block_on(async {
+        let (port, _) = scripted(64);
+        let (mut other, _) = scripted(64);
+        let (_incoming, outgoing, _driver) = port.share(8);
+        let task = tokio::spawn(async move {
+            let mut burst = frames(&mut other, 2);
+            // Within one poll.
+            while tokio::task::coop::has_budget_remaining() {
+                assert!(!waits(tokio::task::coop::consume_budget()));
+            }
+            (
+                waits(outgoing.transmit_burst(&mut burst)),
+                burst.len(),
+                outgoing.transmit_burst(&mut burst).await,
+            )
+        });
+        assert_eq!(timeout(PATIENCE, task).await.unwrap().unwrap(), (true, 2, 2));
+    });
+}
+
 #[test]
 fn tasks_that_transmit_bursts_longer_than_the_queue_all_get_room() {
     runtime().block_on(async {

@@ -6,6 +6,7 @@
 mod scripted;
 
 use netmem::Batch;
+use netmem_tokio::close_pool;
 use scripted::{PATIENCE, frames, runtime, scripted, until};
 use std::future::Future;
 use std::pin::pin;
@@ -81,6 +82,25 @@ fn a_port_closes_on_a_thread_for_blocking_work_after_it_has_sent_everything() {
         assert_eq!(port.transmit_now(&mut unsent), 3);
         assert!(!port.close(Duration::from_millis(5)).await, "the time was up");
         assert!(script.closed_by.lock().unwrap().is_some());
+    });
+}
+
+/// Found in a review: the frame stayed in the queue of the driver that was gone until the last `Outgoing` was dropped.
+#[test]
+fn a_frame_for_which_there_was_room_before_its_driver_was_cancelled_is_freed() {
+    runtime().block_on(async {
+        let (port, _script) = scripted(64);
+        let (mut other, _) = scripted(64);
+        let pool = other.pool().clone();
+        let (_incoming, outgoing, driver) = port.share(4);
+        let driver = tokio::spawn(driver.run());
+        let transmit = outgoing.room().await.unwrap();
+        driver.abort();
+        assert!(driver.await.unwrap_err().is_cancelled());
+        transmit(frames(&mut other, 1).pop().unwrap());
+        drop(other);
+        timeout(PATIENCE, close_pool(&pool)).await.expect("the frame is free");
+        drop(outgoing);
     });
 }
 

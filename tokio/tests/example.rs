@@ -45,6 +45,12 @@ fn each_client_is_answered_and_sigterm_ends_the_server_with_all_frames_free() {
     bed.dut.ip("link set one down");
     bed.dut.ip("link set one up");
     ask(&bed, b"after the link was down");
+    // Another echo service would answer the answer, and so on.
+    let service = bed.h1.inside(|| UdpSocket::bind(("0.0.0.0", 7)).unwrap());
+    service.send_to(b"echo", ("10.77.0.254", 7)).unwrap();
+    (0..10_u8).for_each(|client| ask(&bed, &[client; 20]));
+    service.set_nonblocking(true).unwrap();
+    assert!(service.recv(&mut [0; 64]).is_err(), "the service's own port is not answered");
 
     let child = server.0.take().unwrap();
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();

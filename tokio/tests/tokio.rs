@@ -342,6 +342,33 @@ fn counted() -> (AsyncPort, MemDevice, Arc<AtomicUsize>, Pool) {
     (port, device, count, pool)
 }
 
+/// Each port is looked at once a second, with a packet or without. Found in a review: no test noticed if only that look
+/// found the packets.
+#[test]
+fn a_packet_wakes_the_task_that_waits_for_it_without_a_look_at_the_port() {
+    runtime().block_on(async {
+        let (mut idle, _device, looks, _) = counted();
+        tokio::spawn(async move { idle.receive(&mut Batch::new()).await });
+        let deliveries = async {
+            let mut without_a_look = 0;
+            while without_a_look < 3 {
+                let (mut port, mut device, armed, _) = counted();
+                let before = looks.load(SeqCst);
+                let task = tokio::spawn(async move { port.receive(&mut Batch::new()).await });
+                while armed.load(SeqCst) == 0 {
+                    yield_now().await;
+                }
+                // It has found nothing, and waits.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                deliver(&mut device, 7).await;
+                assert_eq!(task.await.unwrap(), 1);
+                without_a_look += usize::from(looks.load(SeqCst) == before);
+            }
+        };
+        timeout(PATIENCE, deliveries).await.expect("the packets wake it");
+    });
+}
+
 /// Seen: frames stayed in a port whose reader was gone, ended each wait at once, and the driver turned without a pause.
 #[test]
 fn a_driver_without_a_reader_sleeps_while_packets_come_and_frees_them() {
