@@ -100,14 +100,15 @@ fn put<T>(list: &mut Vec<Option<T>>, at_most: usize, make: impl FnOnce(u64) -> T
     Some(word)
 }
 
-/// Registers a memory. Returns its handle.
+/// Registers a memory, frames of which its ports may lend to peers. Returns its handle.
 ///
 /// # Errors
 /// The process has the maximum number already.
-pub fn add_memory(memory: Memory) -> Result<u64, Failure> {
+pub fn add_memory(memory: Memory, lend: Lend) -> Result<u64, Failure> {
     let region = Arc::downgrade(memory.region());
     // Of the packets that a packet port leaves to it the kernel keeps copies: no call of C could tell that it cannot drop them.
-    let opener = PortOpener::new(&memory, OpenConfig { packets_alone: false, ..OpenConfig::default() });
+    let config = OpenConfig { packets_alone: false, lend: Some(lend), ..OpenConfig::default() };
+    let opener = PortOpener::new(&memory, config);
     let opener = Some(Arc::new(Mutex::new(opener)));
     let open = |word| OpenMemory { word, memory: Some(memory), region, opener };
     let word = put(&mut memories(), 1 << 12, open);

@@ -90,7 +90,7 @@ fn ports_of_an_unknown_kind_or_form_are_refused_with_the_form() {
         "--port",
         port,
         &["mem:0"],
-        "the two mem ports are built in: leave --port out to use them",
+        "mem ports have no string: netmem forward has two if it is given no port",
     );
 }
 

@@ -1,11 +1,11 @@
 //! The string of a memif port: its socket, and its options.
 
-use super::lend;
 use super::options::Keys;
 use netmem::port::memif::{MemifConfig, PeerUser, Role, Sealing};
 use std::fs::{self, File};
 use std::io;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -34,17 +34,25 @@ const SECRET_MAX: usize = 23;
 /// Maximum number of queues ([`MemifConfig::queues`]). Memory is taken for all of them before the port is opened.
 const QUEUES_MAX: u16 = 16;
 
+/// What the text behind `memif:` says.
+pub struct Memif {
+    pub path: PathBuf,
+    pub config: MemifConfig,
+    /// `lend=yes`. Whether the program lends frames is in [`OpenConfig::lend`](crate::OpenConfig::lend).
+    pub lends: bool,
+}
+
 /// Parses the text behind `memif:`: the socket, and its options.
 ///
 /// # Errors
 /// Returns one line with the form, or with the error of a file that is named.
-pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
+pub fn memif(text: &str) -> Result<Memif, String> {
     let (path, rest) = text.split_once(',').unwrap_or((text, ""));
     if path.is_empty() {
         return Err("memif: give the path of a socket, as in memif:/run/memif.sock,role=server".into());
     }
     let mut config = MemifConfig::default();
-    let mut copy = false;
+    let (mut copy, mut lends) = (false, false);
     let options = KEYS.options(rest)?;
     let gives_access = options.iter().any(|(key, _)| matches!(*key, "mode" | "group"));
     for (key, value) in options {
@@ -71,15 +79,16 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
                 config.peer = PeerUser::Uid(user);
             }
             ("unsealed", "ok") => config.sealing = Sealing::Trusted,
-            ("lend", "yes") => config.lend = Some(lend::said_by_the_operator()),
-            ("lend", "no") => config.lend = None,
+            ("lend", "yes") => lends = true,
+            ("lend", "no") => lends = false,
             // The form from the time when lending was the default.
             ("copy", "yes") => copy = true,
             other => return Err(KEYS.refuse(other)),
         }
     }
-    check(path, &config, copy, gives_access)?;
-    Ok((path.into(), config))
+    let memif = Memif { path: path.into(), config, lends };
+    check(&memif, copy, gives_access)?;
+    Ok(memif)
 }
 
 /// Checks options against each other. `copy` and `gives_access` say whether `copy=yes`, and `mode=` or `group=`, are among
@@ -87,16 +96,17 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
 ///
 /// # Errors
 /// Returns one line with the remedy.
-fn check(path: &str, config: &MemifConfig, copy: bool, gives_access: bool) -> Result<(), String> {
-    if copy && config.lend.is_some() {
+fn check(memif: &Memif, copy: bool, gives_access: bool) -> Result<(), String> {
+    let Memif { path, config, lends } = memif;
+    if copy && *lends {
         return Err("memif: copy=yes and lend=yes: leave one out; without lend=yes, bytes are copied".into());
     }
-    if config.lend.is_some() && config.role == Role::Server {
+    if *lends && config.role == Role::Server {
         return Err(
             "memif: lend=yes is for role=client: a server copies from and to its client's memory".into()
         );
     }
-    if path.starts_with('@') && gives_access {
+    if path.as_os_str().as_bytes().starts_with(b"@") && gives_access {
         return Err("memif: mode= and group= are for a socket in the file system: every user can connect to an abstract one \
                     (@NAME), and peer= limits the users"
             .into());
@@ -184,7 +194,7 @@ mod tests {
 
     fn of(text: &str) -> (std::path::PathBuf, MemifConfig) {
         match port_spec(text).unwrap().device {
-            DeviceSpec::Memif { path, config } => (path, config),
+            DeviceSpec::Memif { path, config, .. } => (path, config),
             other => panic!("{other:?}"),
         }
     }
@@ -219,6 +229,18 @@ mod tests {
             assert!(!lends(copies), "{copies}");
         }
         assert!(lends("memif:a,lend=yes") && lends("fault:/memif:a,lend=yes,role=client"));
+    }
+
+    /// Found in a review: the error line of a port in a configuration file that only its owner may read had the secret, and
+    /// went to the journal.
+    #[test]
+    fn a_secret_is_not_printed() {
+        let secret =
+            |secret: &str| port_spec(&format!("fault:/memif:a,role=server,secret={secret},id=3")).unwrap();
+        let spec = secret("sesame");
+        assert_eq!(spec.to_string(), "fault:/memif:a,role=server,secret=…,id=3");
+        assert!(!format!("{spec:?}").contains("sesame"), "{spec:?}");
+        assert!(spec == secret("sesame") && spec != secret("simsim"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One `--port` option: its text and its meaning.
 
 use super::kind::unknown;
-use super::memif::memif;
+use super::memif::{Memif, memif};
 use super::options::Keys;
 use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
@@ -52,7 +52,7 @@ pub struct PortSpec {
     pub wraps: Vec<WrapSpec>,
     /// The innermost device.
     pub device: DeviceSpec,
-    /// Its text; an interface's first queue has no number.
+    /// Its text, without a secret; an interface's first queue has no number.
     text: String,
 }
 
@@ -68,8 +68,11 @@ pub enum DeviceSpec {
     Memif {
         /// The socket where both meet.
         path: PathBuf,
-        /// The settings.
+        /// The settings, which lend no frames.
         config: MemifConfig,
+        /// Whether the string asks for frames to be lent (`lend=yes`). The program decides it:
+        /// [`OpenConfig::lend`](crate::OpenConfig::lend).
+        lends: bool,
     },
     /// An interface, by a packet socket.
     Packet {
@@ -130,12 +133,12 @@ impl PortSpec {
     /// Returns whether it would lend a peer frames of the memory over which it is opened. Peers of other users are lent
     /// frames of the port's own pool.
     pub fn lends(&self) -> bool {
-        matches!(&self.device, DeviceSpec::Memif { config, .. } if config.lend.is_some() && !lends_its_own(config))
+        matches!(&self.device, DeviceSpec::Memif { config, lends: true, .. } if !has_others(config))
     }
 
     /// Returns whether it would lend peers of other users frames of a pool of its own, in a memory of its own.
     pub fn lends_its_own(&self) -> bool {
-        matches!(&self.device, DeviceSpec::Memif { config, .. } if lends_its_own(config))
+        matches!(&self.device, DeviceSpec::Memif { config, lends: true, .. } if has_others(config))
     }
 
     /// Returns whether it receives nothing, or a file a given number of times.
@@ -187,10 +190,10 @@ impl PortSpec {
     }
 }
 
-/// Returns whether a port lends frames of its own pool: its peers may belong to other users, who must see no other
-/// port's packets.
-pub(crate) fn lends_its_own(config: &MemifConfig) -> bool {
-    config.lend.is_some() && config.peer != PeerUser::Own
+/// Returns whether a port's peers may belong to other users, who must see no other port's packets: such a port lends
+/// frames of its own pool.
+pub(crate) fn has_others(config: &MemifConfig) -> bool {
+    config.peer != PeerUser::Own
 }
 
 impl fmt::Display for PortSpec {
@@ -222,18 +225,28 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
                 (DeviceSpec::Xdp(spec), text)
             }
             "memif" => {
-                let (path, config) = memif(options)?;
-                (DeviceSpec::Memif { path, config }, rest.to_owned())
+                let Memif { path, config, lends } = memif(options)?;
+                (DeviceSpec::Memif { path, config, lends }, without_secret(rest))
             }
             "packet" => (packet(options)?, rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),
             "pcap" => (pcap(options)?, rest.to_owned()),
-            "mem" => return Err("the two mem ports are built in: leave --port out to use them".into()),
+            "mem" => {
+                let line = "mem ports have no string: netmem forward has two if it is given no port, and other programs \
+                            make theirs (MemPort::pair)";
+                return Err(line.into());
+            }
             _ => return Err(unknown(rest)),
         };
         let around = full.strip_suffix(rest).unwrap_or_default();
         return Ok(PortSpec { wraps, device, text: format!("{around}{text}") });
     }
+}
+
+/// Returns the text of a memif port without its secret: it is printed where others read it.
+fn without_secret(text: &str) -> String {
+    let shown = |part| if str::starts_with(part, "secret=") { "secret=…" } else { part };
+    text.split(',').map(shown).collect::<Vec<_>>().join(",")
 }
 
 /// Splits the options of a wrapping port from the inner port. A `/` is part of a file's name unless a kind of port
@@ -448,7 +461,7 @@ mod tests {
             ("paket:eth0", "did you mean packet:...?"),
             ("xpd:u1f", "unknown kind of port in \"xpd:u1f\": did you mean xdp:...?"),
             ("", "xdp:IFNAME"),
-            ("mem:0", "leave --port out"),
+            ("mem:0", "mem ports have no string"),
             ("xdp", "xdp:eth0:1"),
             ("xdp::1", "xdp:eth0:1"),
             ("xdp:eth0:1:2", "xdp:eth0:1"),

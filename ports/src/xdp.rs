@@ -55,8 +55,8 @@ impl XdpSpec {
         };
         if (count as usize) < workers {
             return Err(format!(
-                "--workers {workers}: each needs a queue, and --port {self} has {count}: \
-                 give fewer, or give the interface more queues (ethtool -L)"
+                "{workers} workers need a queue each, and {self} has {count}: use fewer workers, or give the interface \
+                 more queues (ethtool -L)"
             ));
         }
         Ok(count)
@@ -199,7 +199,11 @@ mod tests {
         assert_eq!(of("eth0:1,queues=5", 2), [vec![1, 3, 5], vec![2, 4]]);
         assert_eq!(xdp("eth0:1,queues=5").unwrap().to_string(), "xdp:eth0:1,queues=5");
         let few = xdp("eth0,queues=2").unwrap().count(3).unwrap_err();
-        assert!(few.starts_with("--workers 3: each needs a queue, ") && few.contains("ethtool -L"), "{few}");
+        assert!(
+            few.starts_with("3 workers need a queue each, and xdp:eth0,queues=2 has 2: ")
+                && few.contains("ethtool -L"),
+            "{few}"
+        );
         for bad in [
             "eth0,queues=0",
             "eth0,queues=",

@@ -9,6 +9,7 @@ use crate::registry::{CACHES, HEADS, READY};
 use crate::{registry, slots, workers};
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::{BackingPreference, Lent, MemoryError, RegionError};
+use netmem::port::memif::Lend;
 use netmem::{Memory, MemoryConfig};
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -165,7 +166,9 @@ pub fn errno_of(error: &MemoryError) -> i32 {
 /// Registers a memory, after it has made slots for the uses of its frames.
 fn add(memory: Memory) -> Result<u64, Failure> {
     make_slots(&memory)?;
-    registry::add_memory(memory)
+    // SAFETY: the promise of C: a port uses it only if its string has `lend=yes`, with which the caller of
+    // netmem_port_open vouches for the peer, as netmem.h states.
+    registry::add_memory(memory, unsafe { Lend::to_trusted_peers() })
 }
 
 /// Makes slots for the uses of a memory's frames.

@@ -35,6 +35,7 @@ const RING: u32 = 2048;
 /// another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. What
 /// it receives is not copied: these frames are of that memory, so free them with netmem_free (netmem_pool_free with
 /// `pool` refuses them: -EXDEV) or send them. They keep the memory after the port was closed.
+/// With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
 /// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
 /// slots, also if the program only transmits through it.
 /// Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or

@@ -1,10 +1,11 @@
-//! Memory for frames, private or mapped by peers. This is the program's only unsafe call. The type that permits a
-//! port to lend frames is in `netmem_ports`.
+//! Memory for frames, private or mapped by peers, and the declaration that peers may be lent frames. These are the
+//! program's only unsafe calls.
 
 use crate::failure::Failure;
 use crate::stop;
 use netmem::page::{Memory, MemoryConfig, MemoryError, RegionError};
 use netmem::pool::PoolError;
+use netmem::port::memif::Lend;
 use netmem::system::errno::Errno;
 use netmem::system::populating_while;
 
@@ -15,6 +16,15 @@ use netmem::system::populating_while;
 /// much now, else [`Failure::Input`]. Nothing is left behind then.
 pub fn memory(config: &MemoryConfig, lends: bool) -> Result<Memory, Failure> {
     populating_while(|| !stop::is_asked(), || made(config, lends)).map_err(refused)
+}
+
+/// The declaration for ports that are named with `lend=yes`. The others do not use it.
+pub fn said_by_the_operator() -> Lend {
+    // SAFETY: a port uses it only if the author of its string wrote `lend=yes` for this very port. The documentation of
+    // that option (`netmem forward --help`) states what the author vouches for: the peer is a sane program, which writes
+    // only into frames whose turn it is. Without the option a port copies, and by default it accepts only peers of the same
+    // user, who could write this process's memory by other means (ptrace(2)) as well.
+    unsafe { Lend::to_trusted_peers() }
 }
 
 fn refused(error: MemoryError) -> Failure {

@@ -1,5 +1,6 @@
 //! The common set-up of a run's ports.
 
+use super::lending;
 use crate::args::FrameSize;
 use netmem::page::Memory;
 use netmem::port::memif::MemifPort;
@@ -31,7 +32,8 @@ impl PortSetup {
     /// Returns the opener of ports over `memory`.
     pub fn opener(&self, memory: &Memory) -> PortOpener {
         let &PortSetup { workers, ring, xdp_mode, punt, packets_alone, cut_mtu, greet, .. } = self;
-        let config = OpenConfig { ring, workers, xdp_mode, punt, packets_alone, cut_mtu, greet };
+        let lend = Some(lending::said_by_the_operator());
+        let config = OpenConfig { ring, workers, xdp_mode, punt, packets_alone, cut_mtu, lend, greet };
         PortOpener::new(memory, config)
     }
 }

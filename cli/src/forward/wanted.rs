@@ -88,7 +88,7 @@ fn port(spec: &PortSpec, setup: &PortSetup) -> WantedPort {
         DeviceSpec::Xdp(spec) => Device::Xdp(place(spec, setup)),
         DeviceSpec::Packet { interface, .. } => Device::Packet(interface.clone()),
         DeviceSpec::Tap { interface, .. } => Device::Tap(interface.clone()),
-        DeviceSpec::Memif { path, config } => {
+        DeviceSpec::Memif { path, config, .. } => {
             Device::Memif { path: path.into(), is_server: config.role == Role::Server }
         }
         DeviceSpec::Pcap { config, .. } => {

@@ -73,7 +73,7 @@ impl SandboxPlan {
         }
         let met = |role: Role| {
             let path = move |port: &PortSpec| match &port.device {
-                DeviceSpec::Memif { path, config } if config.role == role => Some(path.clone()),
+                DeviceSpec::Memif { path, config, .. } if config.role == role => Some(path.clone()),
                 _ => None,
             };
             ports.iter().filter_map(path).collect()

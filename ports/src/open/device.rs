@@ -1,7 +1,7 @@
 //! Opens each kind of device.
 
 use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
-use crate::spec::lends_its_own;
+use crate::spec::has_others;
 use crate::{DeviceSpec, QueueCount, XdpSpec};
 use netmem::limits::PAGE_SIZE;
 use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic, FanoutGroup};
@@ -52,7 +52,10 @@ impl PortOpener {
         let ring = self.config.ring as usize;
         match device {
             DeviceSpec::Xdp(spec) => self.xdp(spec, place.worker, worker, pool),
-            DeviceSpec::Memif { path, config } => self.memif(path, config, place, pool),
+            DeviceSpec::Memif { path, config, lends } => {
+                let lend = self.config.lend.filter(|_| *lends);
+                self.memif(path, &MemifConfig { lend, ..config.clone() }, place, pool)
+            }
             DeviceSpec::Packet { interface, leaves_control, shares } => {
                 let leaves = leaves_control.unwrap_or(self.config.punt == Punt::Control);
                 let shared = (*shares || self.config.workers > 1)
@@ -88,7 +91,8 @@ impl PortOpener {
             MemifConfig { id, ring: self.config.ring, frame_size: pool.frame_size(), ..config.clone() };
         let role = if config.role == Role::Client { "client" } else { "server" };
         let end = End { mac: made_up(place), mtu: None };
-        let own = lends_its_own(&config).then(|| self.own_pool(path, place, pool)).transpose()?;
+        let lend = config.lend.filter(|_| has_others(&config));
+        let own = lend.map(|lend| self.own_pool(lend, path, place, pool)).transpose()?;
         let memory = own.as_ref().map_or(&self.memory, |own| &own.memory);
         let mut port = MemifPort::open(path, memory, &config)?;
         (self.config.greet)(&mut port);

@@ -18,7 +18,8 @@ pub(super) const PORTS_MAX: usize = 255;
 pub enum OpenError {
     /// The port or the worker has a number that the program cannot have. Nothing was opened.
     #[error(
-        "open port {port} of worker {worker}: numbers begin at 0, and there are at most {PORTS_MAX} ports, and {workers} workers: give          other numbers, or more workers"
+        "open port {port} of worker {worker}: numbers begin at 0, and there are at most {PORTS_MAX} ports, and {workers} workers: give \
+         other numbers, or more workers"
     )]
     Place {
         /// The number of the port.
@@ -38,6 +39,16 @@ pub enum OpenError {
         port: String,
         /// Number of workers.
         workers: usize,
+    },
+    /// The port's string has `lend=yes`, and the program does not lend frames ([`OpenConfig::lend`](crate::OpenConfig::lend)).
+    /// Nothing was opened.
+    #[error(
+        "open {port}: this program lends peers no frames: leave lend=yes out to copy, or let the program vouch for the peer \
+         (OpenConfig::lend)"
+    )]
+    Lend {
+        /// The port.
+        port: String,
     },
     /// The frames of the first `xdp` port's pool have another size, and all `xdp` ports of a memory share a UMEM.
     #[error(

@@ -11,6 +11,7 @@ use device::Opened;
 use error::PORTS_MAX;
 use netmem::port::af_packet::{ControlTraffic, FanoutGroup};
 use netmem::port::fault::FaultPort;
+use netmem::port::memif::Lend;
 use netmem::port::trace::TracePort;
 use netmem::port::xdp::{Punt, Umem, XdpModePreference};
 use netmem::wire::MacAddr;
@@ -35,6 +36,12 @@ pub struct OpenConfig {
     pub packets_alone: bool,
     /// As [`XdpConfig::cut_mtu`](netmem::port::xdp::XdpConfig::cut_mtu). Default the interface's own.
     pub cut_mtu: Option<u16>,
+    /// The declaration that the peers of memif ports with `lend=yes` may be lent frames, for which the program writes
+    /// `unsafe` ([`Lend::to_trusted_peers`]): such a peer can write frames while safe code reads them. It must hold for the
+    /// peers of every port that the opener opens, also for ports with `peer=`, which lend frames of a memory of their own. A
+    /// program that takes strings from others leaves the promise to them, and says so, as the help of `netmem forward`
+    /// does. Default none: a port with `lend=yes` is refused.
+    pub lend: Option<Lend>,
     /// Called with each memif port that was opened, for example to wait for its peer ([`MemifPort::wait`]). The default
     /// does nothing.
     pub greet: fn(&mut MemifPort),
@@ -49,6 +56,7 @@ impl Default for OpenConfig {
             punt: Punt::Nothing,
             packets_alone: true,
             cut_mtu: None,
+            lend: None,
             greet: |_| (),
         }
     }
@@ -177,6 +185,9 @@ impl PortOpener {
         if workers > 1 && spec.has_one_queue() {
             return Err(OpenError::OneQueue { port: spec.to_string(), workers });
         }
+        if (spec.lends() || spec.lends_its_own()) && self.config.lend.is_none() {
+            return Err(OpenError::Lend { port: spec.to_string() });
+        }
         Ok(())
     }
 
@@ -197,7 +208,7 @@ impl PortOpener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port_spec;
+    use crate::{DeviceSpec, port_spec};
     use netmem::{MemoryConfig, PoolConfig};
     use std::error::Error;
     use std::io;
@@ -219,7 +230,10 @@ mod tests {
                 let line = error.to_string();
                 let begin = format!("open port {port} of worker {worker}: ");
                 assert!(
-                    is_place && line.starts_with(&begin) && line.contains(&format!(" {workers} workers")),
+                    is_place
+                        && line.starts_with(&begin)
+                        && line.contains(&format!(" {workers} workers"))
+                        && !line.contains("  "),
                     "{line}"
                 );
             }
@@ -240,6 +254,32 @@ mod tests {
                 let line = error.to_string();
                 assert!(line.starts_with(&format!("open {text} for 2 workers: ")), "{line}");
                 assert!(line.contains("use one worker") && !line.contains("  "), "{line}");
+            }
+        }
+    }
+
+    /// Found in a review: a program without `unsafe` got frames that a process of any user could write, if a string said so.
+    #[test]
+    fn a_port_that_would_lend_frames_is_refused_unless_the_program_vouches_for_its_peer() {
+        let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..Default::default() }).unwrap();
+        let mut opener = PortOpener::new(&memory, OpenConfig::default());
+        for text in [
+            "memif:@none,lend=yes",
+            "memif:@none,peer=any,lend=yes",
+            "fault:/memif:@none,lend=yes,secret=sesame",
+        ] {
+            let spec = port_spec(text).unwrap();
+            let error = opener.open(&spec, PortPlace::default(), &mut w, &pool).map(drop).unwrap_err();
+            let line = error.to_string();
+            assert!(
+                matches!(error, OpenError::Lend { .. }) && line.starts_with(&format!("open {spec}: ")),
+                "{line}"
+            );
+            assert!(line.contains("leave lend=yes out") && !line.contains("  "), "{line}");
+            if let DeviceSpec::Memif { config, .. } = spec.device {
+                assert_eq!(config.lend, None, "it would be enough for MemifPort::open");
             }
         }
     }

@@ -4,6 +4,7 @@ use super::{OpenError, PortOpener, PortPlace};
 use crate::lend::memory_of_a_peer;
 use netmem::page::MemoryConfig;
 use netmem::pool::PoolConfig;
+use netmem::port::memif::Lend;
 use netmem::{Memory, Pool, Worker};
 use std::error::Error;
 use std::path::Path;
@@ -18,7 +19,13 @@ pub(super) struct OwnPool {
 impl PortOpener {
     /// Makes a pool with the number and size of `pool`'s frames, hardened as its memory is. It is called `lent` and the
     /// port's number, and for example `lent2-1` for the second worker.
-    pub(super) fn own_pool(&self, path: &Path, place: PortPlace, pool: &Pool) -> Result<OwnPool, OpenError> {
+    pub(super) fn own_pool(
+        &self,
+        lend: Lend,
+        path: &Path,
+        place: PortPlace,
+        pool: &Pool,
+    ) -> Result<OwnPool, OpenError> {
         let port = || format!("memif:{}", path.display());
         let failed = |step| move |error| OpenError::OwnPool { step, port: port(), error };
         let frames = pool.frames();
@@ -28,7 +35,7 @@ impl PortOpener {
             hardening: self.memory.hardening(),
             ..MemoryConfig::default()
         };
-        let memory = memory_of_a_peer(&config).map_err(boxed).map_err(failed("the memory"))?;
+        let memory = memory_of_a_peer(&config, lend).map_err(boxed).map_err(failed("the memory"))?;
         let mut worker = memory.worker().map_err(boxed).map_err(failed("a worker"))?;
         let name = match self.config.workers {
             0 | 1 => format!("lent{}", place.port),

@@ -68,6 +68,8 @@ pub fn read(bytes: &[u8]) -> Result<PortSpec, String> {
     };
     let read = port_spec(&text);
     match &read {
+        // Its secret is not printed.
+        Ok(spec) if spec.to_string().contains("secret=…") => {}
         // A file's name may contain anything.
         Ok(spec) => assert_eq!(port_spec(&spec.to_string()).as_ref(), Ok(spec), "{text:?}"),
         Err(why) => {
