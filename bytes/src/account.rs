@@ -1,7 +1,8 @@
 //! The account of the memory that readers pin.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Bytes of frames that readers pin, and the maximum.
 #[derive(Debug)]
@@ -25,7 +26,8 @@ impl Account {
 
     /// The bytes that are pinned now.
     pub fn pinned(&self) -> usize {
-        self.pinned.load(Relaxed)
+        // Pairs with the Release of a drop: what is not counted any more has been freed.
+        self.pinned.load(Acquire)
     }
 
     /// Returns whether that many more bytes would exceed the maximum.
@@ -46,6 +48,7 @@ impl Account {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.account.pinned.fetch_sub(self.bytes, Relaxed);
+        // Pairs with the Acquire of `pinned`: the frame, which was dropped before, has been freed.
+        self.account.pinned.fetch_sub(self.bytes, Release);
     }
 }

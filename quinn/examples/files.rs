@@ -9,10 +9,12 @@ use netmem_tokio::AsyncPort;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use quinn::{Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime, rustls};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use std::error::Error;
+use std::fs::File;
 use std::net::SocketAddr;
-use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 /// Maximum number of bytes of a request.
 const REQUEST_MAX: usize = 4096;
@@ -30,7 +32,7 @@ async fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     let [interface, address, folder, certificate, key] = words else {
         return Err("usage: files INTERFACE ADDRESS:PORT FOLDER CERT.pem KEY.pem".into());
     };
-    let folder: Arc<Path> = Path::new(folder).into();
+    let folder = Arc::new(File::open(folder).map_err(|error| format!("{folder}: {error}"))?);
     let address = address.parse().map_err(|_| format!("{address}: not ADDRESS:PORT"))?;
     let config = tls(certificate, key)?;
     let socket = Arc::new(socket(interface, address)?);
@@ -69,12 +71,12 @@ fn socket(interface: &str, address: SocketAddr) -> Result<PortSocket, Box<dyn Er
 }
 
 /// Answers all requests of a connection, each in a task of its own.
-async fn serve(incoming: Incoming, folder: Arc<Path>) {
+async fn serve(incoming: Incoming, folder: Arc<File>) {
     let Ok(connection) = incoming.await else { return };
     while let Ok((reply, request)) = connection.accept_bi().await {
         let folder = Arc::clone(&folder);
         tokio::spawn(async move {
-            if let Err(error) = answer(reply, request, &folder).await {
+            if let Err(error) = answer(reply, request, folder).await {
                 eprintln!("files: {error}");
             }
         });
@@ -83,7 +85,7 @@ async fn serve(incoming: Incoming, folder: Arc<Path>) {
 
 /// Answers a request. A failed answer is reset: if its stream were dropped, it would be finished, and the client would
 /// take what it has for the whole file.
-async fn answer(mut reply: SendStream, request: RecvStream, folder: &Path) -> Result<(), Box<dyn Error>> {
+async fn answer(mut reply: SendStream, request: RecvStream, folder: Arc<File>) -> Result<(), Box<dyn Error>> {
     if let Err(error) = send_file(&mut reply, request, folder).await {
         // The client may have stopped the stream itself.
         reply.reset(1_u32.into()).ok();
@@ -96,22 +98,23 @@ async fn answer(mut reply: SendStream, request: RecvStream, folder: &Path) -> Re
 async fn send_file(
     reply: &mut SendStream,
     mut request: RecvStream,
-    folder: &Path,
+    folder: Arc<File>,
 ) -> Result<(), Box<dyn Error>> {
     let request = request.read_to_end(REQUEST_MAX).await?;
-    let Some(path) = wanted(&request, folder).await else {
+    let Some(file) = spawn_blocking(move || wanted(&request, &folder)).await? else {
         return Ok(reply.write_all(b"no such file\n").await?);
     };
-    let mut file = tokio::fs::File::open(path).await?;
-    tokio::io::copy(&mut file, reply).await?;
+    tokio::io::copy(&mut tokio::fs::File::from_std(file), reply).await?;
     Ok(())
 }
 
-/// Returns the file that a request names. Returns None for an invalid request, or for a path outside the folder.
-async fn wanted(request: &[u8], folder: &Path) -> Option<PathBuf> {
+/// Opens the file that a request names. Returns None for an invalid request, and if the folder has no such file. The kernel
+/// refuses every path that leaves the folder, also by a symbolic link.
+fn wanted(request: &[u8], folder: &File) -> Option<File> {
     let name = str::from_utf8(request).ok()?.strip_prefix("GET /")?.trim_end();
-    let path = Path::new(name);
-    let is_within = path.components().all(|part| matches!(part, Component::Normal(_)));
-    let path = Some(folder.join(path)).filter(|_| is_within)?;
-    tokio::fs::metadata(&path).await.is_ok_and(|found| found.is_file()).then_some(path)
+    // A FIFO is not waited for.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let file = File::from(openat2(folder, name, flags, Mode::empty(), within).ok()?);
+    file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
 }

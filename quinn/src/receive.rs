@@ -18,6 +18,7 @@ impl State {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
+        self.follow_pool();
         // No other task is woken for frames for which the device had no room.
         if !self.to_send.is_empty() {
             self.port.transmit_now(&mut self.to_send);

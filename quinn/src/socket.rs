@@ -18,13 +18,13 @@ use tokio::time::{Instant, Sleep, sleep, timeout_at};
 /// The first and the longest pause between two checks: a device does not wake a task when it has room.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
+/// The time after which a wait without a limit ends: thirty years, as tokio has it.
+const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 /// A port that sends and receives the datagrams of one address and UDP port. See [the crate](crate).
 #[derive(Debug)]
 pub struct PortSocket {
     local: SocketAddr,
-    /// Maximum number of datagrams of one transmission. The pool has that many frames for it.
-    segments: usize,
     /// Locked for at most a burst, and never while a task waits.
     state: Mutex<State>,
 }
@@ -38,15 +38,16 @@ impl PortSocket {
     ///
     /// At most three quarters of the pool's frames are posted for reception, and no more than the port was set to
     /// ([`AsyncPort::set_posted_max`]). The rest is for transmission: a pool of fewer than 128 frames sends fewer
-    /// datagrams at once. Sockets that share a pool must be set so that together they leave frames for transmission.
-    pub fn new(mut port: AsyncPort, local: SocketAddr) -> PortSocket {
-        let frames = port.pool().frames();
-        let segments = (frames / 4).clamp(1, SEGMENTS_MAX);
-        port.set_posted_max(port.posted_max().min(frames - (frames / 4).max(1)));
+    /// datagrams at once. Both follow the size of the pool ([`Pool::resize`](netmem::Pool::resize)); frames that are posted
+    /// already stay posted until packets come. Sockets that share a pool must be set so that together they leave frames
+    /// for transmission.
+    pub fn new(port: AsyncPort, local: SocketAddr) -> PortSocket {
+        let posted_max = port.posted_max();
         let (received, fresh, to_send) = (Batch::new(), Batch::new(), Batch::new());
         let (next_hops, counts) = (NextHops::default(), SocketStats::default());
-        let state = Mutex::new(State { port, next_hops, received, fresh, to_send, counts });
-        PortSocket { local, segments, state }
+        let mut state = State { port, posted_max, next_hops, received, fresh, to_send, counts };
+        state.follow_pool();
+        PortSocket { local, state: Mutex::new(state) }
     }
 
     /// Sets the function that returns the next hop of a destination, for an endpoint that connects. If it returns None, a
@@ -78,9 +79,10 @@ impl PortSocket {
         self.lock().port.port().counters()
     }
 
-    /// Waits until no endpoint has the socket any more, sends what is not sent yet, and closes the port as
-    /// [`AsyncPort::close`] does. Returns whether everything was sent within `at_most`. If an endpoint has the socket for
-    /// longer, returns false, and the port closes when the endpoint drops it.
+    /// Waits until nothing of quinn has the socket any more, sends what is not sent yet, and closes the port as
+    /// [`AsyncPort::close`] does. Returns whether everything was sent within `at_most`. An endpoint has the socket, and so
+    /// has each connection of it that is not dropped yet, with its streams and its `Connecting`, also after it was closed. If
+    /// one of them has it for longer, returns false, and the port stays open until the last of them is dropped.
     ///
     /// ```no_run
     /// use netmem_quinn::PortSocket;
@@ -100,7 +102,8 @@ impl PortSocket {
     /// # Cancelling
     /// The port closes all the same, on the thread that drops it.
     pub async fn close(self: Arc<Self>, at_most: Duration) -> bool {
-        let until = Instant::now() + at_most;
+        let now = Instant::now();
+        let until = now.checked_add(at_most).unwrap_or(now + FAR);
         let Ok(socket) = timeout_at(until, alone(self)).await else { return false };
         let State { mut port, mut to_send, .. } = socket.into_state();
         let is_handed = timeout_at(until, port.transmit(&mut to_send)).await.is_ok() && to_send.is_empty();
@@ -108,7 +111,7 @@ impl PortSocket {
         port.close(until.saturating_duration_since(Instant::now())).await && is_handed
     }
 
-    /// Returns the port, the pool and the worker, after no endpoint has the socket any more. Frames that were not sent
+    /// Returns the port, the pool and the worker, after nothing of quinn has the socket any more. Frames that were not sent
     /// or read are freed. A socket that is dropped closes its port on the runtime's thread, which may wait for it: use
     /// [`PortSocket::close`].
     pub fn into_port(self) -> AsyncPort {
@@ -144,7 +147,7 @@ impl AsyncUdpSocket for PortSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.lock().try_send(self.local, self.segments, transmit)
+        self.lock().try_send(self.local, transmit)
     }
 
     fn poll_recv(
@@ -161,7 +164,7 @@ impl AsyncUdpSocket for PortSocket {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        self.segments
+        self.lock().follow_pool()
     }
 
     fn max_receive_segments(&self) -> usize {
@@ -191,7 +194,7 @@ impl Writable {
 impl UdpPoller for Writable {
     fn poll_writable(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if self.socket.lock().has_room(self.socket.segments) {
+            if self.socket.lock().is_writable() {
                 (self.pause, self.timer) = (SHORTEST, None);
                 return Poll::Ready(Ok(()));
             }

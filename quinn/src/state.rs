@@ -30,6 +30,8 @@ pub struct SocketStats {
 #[derive(Debug)]
 pub struct State {
     pub port: AsyncPort,
+    /// Maximum number of frames posted for reception, as the port was set.
+    pub posted_max: usize,
     pub next_hops: NextHops,
     /// Frames that were received and not read yet.
     pub received: Batch,
@@ -38,4 +40,15 @@ pub struct State {
     /// Frames for which the device had no room yet.
     pub to_send: Batch,
     pub counts: SocketStats,
+}
+
+impl State {
+    /// Keeps a quarter of the pool's frames out of the receive ring, also if the pool has another size now. Returns the
+    /// maximum number of datagrams of one transmission, for which they suffice.
+    pub fn follow_pool(&mut self) -> usize {
+        let frames = self.port.pool().frames();
+        let kept = (frames / 4).max(1);
+        self.port.set_posted_max(self.posted_max.min(frames.saturating_sub(kept)));
+        kept.min(SEGMENTS_MAX)
+    }
 }

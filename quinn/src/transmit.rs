@@ -8,14 +8,9 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 impl State {
-    /// Sends all datagrams of `transmit`, at most `segments`, or none if there is no room for all. A datagram that cannot
-    /// be sent is lost and counted, as if it were lost on the way: an error would end the connection at once.
-    pub fn try_send(
-        &mut self,
-        local: SocketAddr,
-        segments: usize,
-        transmit: &Transmit<'_>,
-    ) -> io::Result<()> {
+    /// Sends all datagrams of `transmit`, or none if there is no room for all. A datagram that cannot be sent is lost and
+    /// counted, as if it were lost on the way: an error would end the connection at once.
+    pub fn try_send(&mut self, local: SocketAddr, transmit: &Transmit<'_>) -> io::Result<()> {
         let (to, contents) = (transmit.destination, transmit.contents);
         let size = transmit.segment_size.unwrap_or(contents.len()).max(1);
         let count = contents.len().div_ceil(size);
@@ -24,7 +19,7 @@ impl State {
             self.counts.unaddressable += count as u64;
             return Ok(());
         }
-        if count > segments {
+        if count > self.follow_pool() {
             self.counts.too_many += count as u64;
             return Ok(());
         }
@@ -57,8 +52,14 @@ impl State {
         Ok(())
     }
 
+    /// Returns whether there is room for the longest transmission.
+    pub fn is_writable(&mut self) -> bool {
+        let segments = self.follow_pool();
+        self.has_room(segments)
+    }
+
     /// Returns whether that many datagrams have a frame each, and room among the frames to send.
-    pub fn has_room(&mut self, count: usize) -> bool {
+    fn has_room(&mut self, count: usize) -> bool {
         if self.to_send.room() < count {
             self.port.transmit_now(&mut self.to_send);
         }

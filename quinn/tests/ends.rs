@@ -129,3 +129,11 @@ async fn a_socket_closes_its_port_when_its_endpoint_has_gone_and_not_before() {
     drop(device);
     timeout(PATIENCE, close_pool(&pool)).await.expect("all frames are freed");
 }
+
+/// Found in a review: it panicked, since no clock goes so far.
+#[tokio::test]
+async fn a_socket_that_may_close_as_long_as_it_takes_closes() {
+    let (port, _device) = MemPort::pair("0", &MemConfig { ring: 16, coalesce: 1 }).unwrap();
+    let (socket, _pool) = socket(port);
+    assert!(timeout(PATIENCE, socket.close(Duration::MAX)).await.expect("it closes"));
+}

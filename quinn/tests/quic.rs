@@ -239,3 +239,27 @@ fn the_answer_to_a_request_that_is_too_long_is_reset() {
     let reset = ReadToEndError::Read(ReadError::Reset(VarInt::from_u32(1)));
     assert_eq!(answers, [Err(reset)]);
 }
+
+/// Found in a review: a symbolic link in the folder was followed, and the server is root.
+#[test]
+fn a_file_outside_of_the_folder_is_not_served() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
+    bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    let (outside, identity) = (Served::new("by-quic-outside", 4096), Identity::new());
+    let folder = scratch("by-quic-folder");
+    fs::create_dir(&folder).unwrap();
+    let within = Served { path: folder.join("within"), bytes: vec![7; 64] };
+    fs::write(&within.path, &within.bytes).unwrap();
+    std::os::unix::fs::symlink("within", folder.join("link")).unwrap();
+    std::os::unix::fs::symlink(&outside.path, folder.join("way-out")).unwrap();
+    let server = Server::start(&bed.dut, "one", "10.77.0.254:4433", &within, &identity);
+    let name = outside.path.file_name().unwrap().display();
+    let answer =
+        |path: &str| server.ask(&bed.h1, 1, &format!("GET /{path}\r\n"), &identity).remove(0).unwrap();
+    assert_eq!(answer("within"), within.bytes);
+    assert_eq!(answer("link"), within.bytes);
+    for path in ["way-out", &format!("../{name}"), &outside.path.display().to_string(), "", "."] {
+        assert_eq!(answer(path), b"no such file\n", "{path}");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}

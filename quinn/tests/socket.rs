@@ -278,6 +278,29 @@ async fn a_small_pool_has_room_for_as_many_datagrams_as_the_socket_says() {
     }
 }
 
+/// Found in a review: all frames of the pool were posted for reception, and no sender found room again.
+#[tokio::test]
+async fn a_sender_finds_room_in_a_pool_that_was_made_smaller() {
+    let (socket, mut device, pool) = socket(2048, 1024);
+    socket.set_next_hop(|_| Some(NextHop { src_mac: OWN, dst_mac: PEER }));
+    ask(&socket).await;
+    assert_eq!(socket.max_transmit_segments(), 32);
+    pool.resize(64).unwrap();
+    assert_eq!(socket.max_transmit_segments(), 16);
+    // Frames that are posted come back with packets.
+    for _ in 0..40 {
+        while device.deliver(1, |_| 60) > 0 {}
+        ask(&socket).await;
+    }
+    let mut poller = Arc::clone(&socket).create_io_poller();
+    let writable = poll_fn(|context| poller.as_mut().poll_writable(context));
+    timeout(PATIENCE, writable).await.expect("there is room").unwrap();
+    socket.try_send(&transmit("192.0.2.7:1", &[0; 32], Some(2))).unwrap();
+    assert_eq!(sent(&mut device).len(), 16);
+    drop(poller);
+    end(socket, device, pool).await;
+}
+
 /// Seen: a sender waited for frames that the device had sent, and no task claimed them.
 #[tokio::test]
 async fn a_sender_that_waits_claims_the_frames_that_were_sent() {

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     interface.update_ip_addrs(|all| all.push(IpCidr::new(address.into(), 0)).expect("room for one"));
     let mut sockets = SocketSet::new(vec![]);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::new(&mut sockets)).collect();
-    loop {
+    while !device.port().is_failed() {
         interface.poll(Instant::now(), &mut device, &mut sockets);
         device.flush();
         let mut moved = 0;
@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             device.wait(interface.poll_delay(Instant::now(), &sockets).map(Into::into));
         }
     }
+    Err(format!("{name} is {}", device.port().state()).into())
 }
 
 /// A client: its request, and how much of the answer it has received.

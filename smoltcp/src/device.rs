@@ -181,7 +181,9 @@ impl PortDevice {
     /// Sleeps until a packet comes, at most that long (None: until one comes, or the port must be checked). Returns at
     /// once if there is a packet that can be answered. While packets wait to be sent, it sleeps for at most a
     /// millisecond. While there is no room for another packet, or packets wait for a frame, it sleeps for a millisecond,
-    /// also if `at_most` is shorter: smoltcp could do nothing before.
+    /// also if `at_most` is shorter: smoltcp could do nothing before. A port that is down for good
+    /// ([`Port::is_failed`](netmem::Port::is_failed)) ends no sleep early, and no packet comes any more: ask
+    /// [`PortDevice::port`] for it between the sleeps.
     ///
     /// # Cost
     /// One system call.
@@ -327,7 +329,10 @@ impl Device for PortDevice {
             self.polled = 0;
             return None;
         }
-        let frame = self.next()?;
+        let Some(frame) = self.next() else {
+            self.polled = 0;
+            return None;
+        };
         self.polled += 1;
         let PortDevice { read, spare, to_send, next_hops, unsent, .. } = self;
         Some((RxFrame { frame, read }, TxFrame { spare, to_send, next_hops: next_hops.as_mut(), unsent }))

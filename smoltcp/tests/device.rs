@@ -13,6 +13,7 @@ use smoltcp::phy::{ChecksumCapabilities, Device, Medium, RxToken, TxToken};
 use smoltcp::socket::udp;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, Icmpv4Packet, Icmpv4Repr, IpCidr, Ipv4Address};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -235,6 +236,39 @@ fn a_sleep_ends_when_a_packet_comes() {
     drop(sender.join().unwrap());
 }
 
+/// Each device looks once a second. Found in a review: no test noticed if only that look found the packets.
+#[test]
+fn a_packet_ends_a_sleep_without_a_look() {
+    const LOOKS_MAX: usize = 120;
+    let (looks, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut idle, _network, _pool) = device(64, true);
+            while !is_over.load(SeqCst) && looks.load(SeqCst) < LOOKS_MAX {
+                idle.wait(None);
+                looks.fetch_add(1, SeqCst);
+            }
+        });
+        let mut without_a_look = 0;
+        while without_a_look < 3 && looks.load(SeqCst) < LOOKS_MAX {
+            let (mut device, mut network, _pool) = device(64, true);
+            let before = looks.load(SeqCst);
+            let sender = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(20));
+                deliver(&mut network, &question(b"wake"));
+                network
+            });
+            while read(&mut device).is_none() {
+                device.wait(None);
+            }
+            drop(sender.join().unwrap());
+            without_a_look += usize::from(looks.load(SeqCst) == before);
+        }
+        is_over.store(true, SeqCst);
+        assert_eq!(without_a_look, 3, "packets end the sleeps");
+    });
+}
+
 /// Seen: while no frame was left for an answer, a packet ended each sleep at once.
 #[test]
 fn a_packet_that_cannot_be_answered_does_not_end_every_sleep() {
@@ -294,6 +328,16 @@ fn a_poll_ends_after_some_bursts_of_packets_and_the_next_goes_on() {
     }
     assert_eq!(polls, 3);
     assert_eq!(came[WAITING - 1], question(&(WAITING - 1).to_be_bytes()), "in order");
+}
+
+/// Found in a review: packets of polls that had ended by themselves counted, and the next poll ended before its last packet.
+#[test]
+fn a_poll_that_ended_by_itself_does_not_shorten_the_next() {
+    let (mut device, mut network, _pool) = device_of_ring(1024, 2048, true);
+    for packets in [200, 100] {
+        (0..packets).for_each(|_| deliver(&mut network, &question(b"one of many")));
+        assert_eq!(std::iter::from_fn(|| read(&mut device)).count(), packets);
+    }
 }
 
 /// Seen: two devices of one pool posted three quarters of it each, and the second one had no frame to send.
