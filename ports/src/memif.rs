@@ -91,6 +91,12 @@ pub fn memif(text: &str) -> Result<Memif, String> {
     Ok(memif)
 }
 
+/// Returns the text of a memif port without its secret: it is printed where others read it.
+pub fn without_secret(text: &str) -> String {
+    let shown = |part| if str::starts_with(part, "secret=") { "secret=…" } else { part };
+    text.split(',').map(shown).collect::<Vec<_>>().join(",")
+}
+
 /// Checks options against each other. `copy` and `gives_access` say whether `copy=yes`, and `mode=` or `group=`, are among
 /// them.
 ///

@@ -1,7 +1,7 @@
 //! One `--port` option: its text and its meaning.
 
 use super::kind::unknown;
-use super::memif::{Memif, memif};
+use super::memif::{Memif, memif, without_secret};
 use super::options::Keys;
 use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
@@ -241,12 +241,6 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
         let around = full.strip_suffix(rest).unwrap_or_default();
         return Ok(PortSpec { wraps, device, text: format!("{around}{text}") });
     }
-}
-
-/// Returns the text of a memif port without its secret: it is printed where others read it.
-fn without_secret(text: &str) -> String {
-    let shown = |part| if str::starts_with(part, "secret=") { "secret=…" } else { part };
-    text.split(',').map(shown).collect::<Vec<_>>().join(",")
 }
 
 /// Splits the options of a wrapping port from the inner port. A `/` is part of a file's name unless a kind of port

@@ -43,8 +43,8 @@ impl Interfaces<'_> {
     /// One line if there are too few here, or the number is not known.
     pub fn queues(self, spec: &XdpSpec, workers: usize) -> Result<u32, String> {
         let all = match self {
-            Interfaces::Here => return spec.count(workers),
-            _ if spec.queues != QueueCount::All => return spec.count(workers),
+            Interfaces::Here => return count(spec, workers),
+            _ if spec.queues != QueueCount::All => return count(spec, workers),
             Interfaces::Awaited => 0,
             Interfaces::OfRun(counts) => {
                 counts.iter().find(|(its, _)| its == spec).map_or(0, |(_, count)| *count)
@@ -106,6 +106,12 @@ pub fn rings(ports: &[PortSpec], workers: usize, interfaces: Interfaces<'_>) -> 
         DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => Ok(1),
     };
     ports.iter().map(of).sum::<Result<_, _>>().map_err(Failure::Input)
+}
+
+/// As [`XdpSpec::count`], with an error about the workers that begins with their option.
+fn count(spec: &XdpSpec, workers: usize) -> Result<u32, String> {
+    let of_workers = |line| if spec.count(1).is_ok() { format!("--workers {workers}: {line}") } else { line };
+    spec.count(workers).map_err(of_workers)
 }
 
 #[cfg(test)]
