@@ -90,7 +90,8 @@ fn ports_of_an_unknown_kind_or_form_are_refused_with_the_form() {
         "--port",
         port,
         &["mem:0"],
-        "mem ports have no string: netmem forward has two if it is given no port",
+        "mem ports have no string: netmem forward has two if it is given no port, and other programs make theirs \
+         (MemPort::pair)",
     );
 }
 
