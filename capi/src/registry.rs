@@ -6,6 +6,7 @@ use crate::opened::Opened;
 use crate::word;
 use netmem::packet::ReadyPackets;
 use netmem::page::Region;
+use netmem::port::memif::Lend;
 use netmem::slab::{RawCache, SizeClasses};
 use netmem::{Frame, HeadCache, Memory, Pool};
 use netmem_ports::{OpenConfig, PortOpener};
