@@ -103,7 +103,7 @@ pub fn run(packets: usize) -> Result<[HashMap<u16, usize>; 3], Box<dyn Error>> {
 }
 
 /// Writes a packet of one of the flows. Returns its number of bytes.
-fn write_packet(room: &mut [u8], flow: Option<usize>) -> usize {
+pub fn write_packet(room: &mut [u8], flow: Option<usize>) -> usize {
     let port = 2000 + (flow.unwrap_or(0) % FLOWS) as u16;
     let [client, balancer] = [1, 2].map(|last| MacAddr::new([2, 0, 0, 0, 0, last]));
     let header = Ipv4::new([10, 0, 0, 1].into(), [192, 0, 2, 1].into(), ipv4::UDP, 64, 26);

@@ -458,7 +458,8 @@ impl Forwarder {
     }
 
     /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or until `until` returns true; it
-    /// is called after each round. Frames listed for other workers are sent, however long they may linger.
+    /// is called before each round, also before the first. Frames listed for other workers are sent, however long they
+    /// may linger.
     ///
     /// It goes on receiving. Under traffic that does not stop there is always something in flight, so `until` must set
     /// a time limit.
