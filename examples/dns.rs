@@ -3,7 +3,7 @@
 
 use netmem::port::xdp::{XdpConfig, XdpQueues};
 use netmem::wire::Datagram;
-use netmem::{Batch, DmaMap, Frame, Memory, MemoryConfig, Pool, PoolConfig, Port, Umem};
+use netmem::{Batch, DmaMap, Frame, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Umem};
 use std::iter::successors;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -29,10 +29,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queues = XdpQueues::all_of(interface)?;
     let umem = Umem::new(&memory);
     let port: &mut dyn Port = &mut XdpQueues::open(&umem, &mut w, &pool, interface, &queues, &config)?;
-    let mut frames = Batch::new();
+    let (mut frames, mut reported) = (Batch::new(), PortState::Up);
     loop {
         port.refill(&mut w, &pool);
         if port.rx(&mut w, &mut frames) == 0 {
+            let state = port.state();
+            if port.is_failed() {
+                return Err(format!("{} is {state}", port.name()).into()); // it will not come up again
+            }
+            if state != reported {
+                eprintln!("dns: {} is {state}", port.name());
+                reported = state;
+            }
             std::thread::yield_now(); // examples/udp_echo.rs sleeps
         }
         frames.iter_mut().for_each(|frame| zone.answer(frame).or_else(|| frame.trim(0).ok()).unwrap_or(()));

@@ -56,7 +56,11 @@ pub fn run(frames: u64) -> Result<Passed, Box<dyn Error>> {
         let (mut received, mut sent, mut handed_over) = (Batch::new(), 0, 0);
         while handed_over < frames {
             deliver(&mut network, &mut sent, frames);
-            handed_over += hand_over(&mut first, &pool, &mut port, &mut outbox, &mut received);
+            let taken = hand_over(&mut first, &pool, &mut port, &mut outbox, &mut received);
+            if taken == 0 && !outbox.has_reader(1) {
+                break; // it panicked: the join below says so
+            }
+            handed_over += taken;
         }
         all_sent.store(true, Ordering::Release);
         (handed_over, reader.join().unwrap_or(0))

@@ -3,7 +3,8 @@
 
 use netmem::port::xdp::XdpConfig;
 use netmem::{
-    Batch, Complete, DmaMap, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Tx, Umem, Wake, XdpPort,
+    Batch, Complete, DmaMap, Fill, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Rx, Tx, Umem,
+    Wake, XdpPort,
 };
 use std::error::Error;
 
@@ -28,10 +29,13 @@ fn redirect(one: &str, other: &str) -> Result<(), Box<dyn Error>> {
     let mut open = |name| XdpPort::open(&umem, &mut worker, &pool, name, 0, &XdpConfig::default());
     let mut ports = [open(one)?, open(other)?];
     let mut crossing = [Batch::new(), Batch::new()];
+    let mut reported = [PortState::Up, PortState::Up];
     loop {
         for (from, frames) in crossing.iter_mut().enumerate() {
             ports[from].refill(&mut worker, &pool);
-            ports[from].rx(&mut worker, frames);
+            if ports[from].rx(&mut worker, frames) == 0 {
+                report(&ports[from], &mut reported[from])?;
+            }
             ports[1 - from].tx(&mut worker, frames);
             if !frames.is_empty() {
                 ports[1 - from].take_unsendable(frames).free(&mut worker); // offered again, they would block the others
@@ -42,4 +46,17 @@ fn redirect(one: &str, other: &str) -> Result<(), Box<dyn Error>> {
             sent.free(&mut worker);
         }
     }
+}
+
+/// Prints the port's state if it has changed. Returns it as an error if the port will not come up again.
+fn report(port: &XdpPort, reported: &mut PortState) -> Result<(), Box<dyn Error>> {
+    let state = port.state();
+    if port.is_failed() {
+        return Err(format!("{} is {state}", port.name()).into());
+    }
+    if state != *reported {
+        eprintln!("redirect: {} is {state}", port.name());
+        *reported = state;
+    }
+    Ok(())
 }

@@ -41,13 +41,31 @@ fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
         let queues = XdpQueues::all_of(interface)?;
         Box::new(XdpQueues::open(&umem, &mut worker, &pool, interface, &queues, &config)?)
     };
-    let mut frames = Batch::new();
+    let (mut frames, mut reported) = (Batch::new(), PortState::Up);
     loop {
         let moved = round(&mut *port, &mut worker, &pool, &mut frames);
         if moved == 0 && frames.is_empty() {
+            report(&*port, is_granted, &mut reported)?;
             sleep(&mut *port)?;
         }
     }
+}
+
+/// Prints the port's state if it has changed. Returns it as an error if the port will not come up again.
+fn report(port: &dyn Port, is_granted: bool, reported: &mut PortState) -> Result<(), Box<dyn Error>> {
+    let state = port.state();
+    if port.is_failed() {
+        return Err(format!("{} is {state}", port.name()).into());
+    }
+    // The interface is gone, and the grant with it.
+    if is_granted && port.wakeup_fd().is_none() {
+        return Err(format!("{} is {state}; start again for another grant", port.name()).into());
+    }
+    if state != *reported {
+        eprintln!("udp_echo: {} is {state}", port.name());
+        *reported = state;
+    }
+    Ok(())
 }
 
 /// Receives, answers and sends once. Returns the number of frames moved. Frames without room in the ring stay in

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod granted;
 mod load;
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../testbed/mod.rs"]
