@@ -6,7 +6,7 @@ use netmem::forward::Steering;
 use netmem::port::mem::{MemConfig, MemPort};
 use netmem::steer::{FlowKey, MeshConfig, Source};
 use netmem::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4};
-use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Reason, Verdict};
+use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Reason, Verdict, Worker};
 use std::collections::HashMap;
 use std::error::Error;
 use std::hash::BuildHasher;
@@ -82,10 +82,11 @@ pub fn run(packets: usize) -> Result<[HashMap<u16, usize>; 3], Box<dyn Error>> {
     }
     let (mut sent, mut came, stop) = (0, 0, &AtomicBool::new(false));
     thread::scope(|scope| {
-        for (mut w, mut forwarder) in workers {
-            scope.spawn(move || forwarder.run(&mut w, stop));
-        }
-        while came < packets {
+        let run =
+            |(mut w, mut forwarder): (Worker, Forwarder)| scope.spawn(move || forwarder.run(&mut w, stop));
+        let threads: Vec<_> = workers.into_iter().map(run).collect();
+        // A worker that has ended before has panicked, and so does the scope.
+        while came < packets && !threads.iter().any(|thread| thread.is_finished()) {
             // No more in flight than every ring has slots for, so that none is lost.
             let burst = (packets - sent).min(256 - (sent - came));
             let mut flow = sent..;

@@ -43,6 +43,11 @@ pub struct Passed {
 
 /// Sends that many frames through, with the default settings everywhere.
 pub fn run(frames: u64) -> Result<Passed, Box<dyn Error>> {
+    run_with(frames, read)
+}
+
+/// As [`run`], with another second worker.
+pub fn run_with(frames: u64, read: fn(Worker, Inbox, &AtomicBool) -> u64) -> Result<Passed, Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { workers: 2, ..MemoryConfig::default() })?;
     let (mut first, second) = (memory.worker()?, memory.worker()?);
     let pool = Pool::new(&memory, &mut first, &PoolConfig::default())?;

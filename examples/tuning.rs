@@ -26,14 +26,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let stop = &AtomicBool::new(false);
 
     let all = thread::scope(|scope| -> Result<u64, Box<dyn Error + Send + Sync>> {
-        scope.spawn(move || forwarder.run(&mut w, stop));
+        let thread = scope.spawn(move || forwarder.run(&mut w, stop));
+        let mut pass = |frames| pass(&mut sender, &mut receiver, frames, || !thread.is_finished());
         let tuned = (|| {
-            let mut all = pass(&mut sender, &mut receiver, 20_000);
+            let mut all = pass(20_000);
             pool.set_cache(64, 32)?; // the owner's cache, smaller than at first
-            all += pass(&mut sender, &mut receiver, 20_000);
+            all += pass(20_000);
             pool.resize(4096)?; // frames at most, while packets pass
             idle.set(Idle::Sleep); // sleep instead of polling again and again
-            Ok(all + pass(&mut sender, &mut receiver, 20_000))
+            Ok(all + pass(20_000))
         })();
         pool.holders().iter().take(1).for_each(|holder| println!("most frames: {holder}"));
         stop.store(true, Relaxed); // also after an error; otherwise the scope would wait forever
@@ -60,10 +61,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     exit(i32::from(!is_even));
 }
 
-/// Sends that many frames and waits until all have come out at the other side.
-fn pass(sender: &mut MemDevice, receiver: &mut MemDevice, frames: u64) -> u64 {
+/// Sends that many frames and waits until all have come out at the other side, or the forwarder's thread has ended by a
+/// panic.
+fn pass(sender: &mut MemDevice, receiver: &mut MemDevice, frames: u64, runs: impl Fn() -> bool) -> u64 {
     let (mut sent, mut came) = (0, 0);
-    while came < frames {
+    while came < frames && runs() {
         // No more in flight than a ring has slots for.
         let burst = (frames - sent).min(256 - (sent - came)).min(32);
         sent += sender.deliver(burst as usize, |room| {
