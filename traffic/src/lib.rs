@@ -24,8 +24,8 @@
 //! | 60..64 | check: a 32-bit mix of stream, flow, sequence number and time |
 //! | 64..   | noise: a window of a fixed random text, which the check's lowest byte picks |
 //!
-//! Numbers are in network byte order. The noise differs from frame to frame, so the check detects bytes left over
-//! from an earlier frame.
+//! Numbers are in network byte order. The noise differs in 255 of 256 pairs of frames, so it shows bytes left over from
+//! an earlier frame unless both frames have the same window.
 //!
 //! In other networks, neither end knows the numbers of the other. There a [`Stream`] sends packets over IPv4 or
 //! IPv6 with the same stamp, which carries the stream's number and the time. [`Arrivals`] judges each frame by
@@ -158,7 +158,7 @@ impl Traffic {
     /// nothing is written or skipped.
     ///
     /// # Cost
-    /// Builds 60 bytes and copies the rest. Allocates nothing.
+    /// Builds 64 bytes and copies the rest. Allocates nothing.
     #[inline]
     pub fn write(&mut self, buf: &mut [u8]) -> usize {
         let Some(frame) = buf.get_mut(..self.format.size) else { return 0 };

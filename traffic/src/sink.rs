@@ -95,7 +95,7 @@ impl Sink {
     /// Checks one frame and counts it.
     ///
     /// # Cost
-    /// Builds the expected first 60 bytes and compares all bytes. Touches 16 bytes of one flow. The first
+    /// Builds the expected first 64 bytes and compares all bytes. Touches 16 bytes of one flow. The first
     /// packet of a flow that is out of order allocates half a KiB.
     #[inline]
     pub fn verify(&mut self, frame: &[u8]) -> Outcome {
