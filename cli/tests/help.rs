@@ -141,6 +141,26 @@ fn the_flow_limit_is_explained() {
     assert!(!text.contains("--flow-limit") && !text.contains("--inbox"), "{text}");
 }
 
+/// Seen: the keys were those of an earlier version.
+#[test]
+fn the_help_names_the_counters_of_steering_as_the_object_has_them() {
+    let (text, _) = help("forward --help");
+    let (_, listed) = text.split_once("tx_queue, workers [{").expect("steer");
+    let (listed, _) = listed.split_once(", and every other").expect("the first keys");
+    let run = output("forward --workers 2 --steer hash --packets 1000 --json");
+    let run: serde_json::Value = serde_json::from_str(&stdout(&run)).expect("an object");
+    for key in listed.split(", ") {
+        assert!(run["steer"]["workers"][0].get(key).is_some(), "{key}: {run}");
+    }
+}
+
+/// Seen: a failure for which the exit code is 1 was in no list.
+#[test]
+fn the_help_of_gen_names_packets_that_a_peer_had_not_read() {
+    let said = help("gen --help").0.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("its memif peer had not read packets when the run ended"), "{said}");
+}
+
 /// Seen: each interface was said to need a queue for each worker, also that of a packet or tap port.
 #[test]
 fn the_help_of_workers_says_which_ports_need_queues() {

@@ -168,9 +168,9 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route, help_heading = ROUTING)]
     pub route: Vec<ByPort<Route>>,
 
-    /// Where routes come from, for --mode ip; needs --port [default: given]
+    /// Where routes come from, for --mode ip; needs --port [default: static]
     ///
-    /// given: only the --route options. kernel: the kernel's main and local tables. netmem follows their changes, so ip route or a
+    /// static: only the --route options. kernel: the kernel's main and local tables. netmem follows their changes, so ip route or a
     /// routing daemon configures it. netmem also uses the kernel's neighbours. It asks the kernel for a missing neighbour, and up to
     /// 64 packets wait for each. A --route has priority over a kernel route for the same prefix. The kernel's interfaces are the
     /// ports of the same name. To ask for neighbours, netmem needs root or CAP_NET_ADMIN.
@@ -425,7 +425,7 @@ The object of --json:
   packets}} or null (--path full),
   ready_packets {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, late, lost} or null,
-  steer {policy, tx_queue, workers [{kept, sent, received, and every other
+  steer {policy, tx_queue, workers [{kept, enqueued, dequeued, and every other
   counter of its inbox}]} or null,
   workers [{core (or null), received, taken (from others), handed (to
   others), originated, fragmented, fragments, transmitted, dropped, held,
@@ -468,7 +468,7 @@ Exit codes:
   2  bad input, or the set-up failed: one line names the remedy, and nothing
      is left behind
   3  as 2, but the host may have later what it lacks now: a queue that another
-     program has, memory, threads, the broker, or an interface that --wait has
-     waited for; try again
+     program has, memory, threads, the broker, the kernel's routes, or an
+     interface that --wait has waited for; try again
 A signal during --wait, or while much memory is prepared, ends netmem at once:
 shells show 130 for Ctrl-C and 143 for SIGTERM.";

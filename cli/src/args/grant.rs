@@ -10,7 +10,8 @@ use std::path::PathBuf;
 /// attached program by SCM_RIGHTS. This process keeps neither, so when the server ends in any way, the interface is as before.
 /// The server asks with XdpGrant::ask of the library and needs no capability. It must be allowed to lock its memory: above 8 MiB,
 /// set LimitMEMLOCK of its unit, or ulimit -l. netmem grant ends at Ctrl-C or SIGTERM; servers go on.
-/// Of each user, 32 requests are answered at once and then one a second. The same limit holds for the lines about them.
+/// Of each user, 32 requests are answered at once and then one a second; of all users together, 128 at once and then eight a
+/// second. Of the lines about them, 32 are printed at once and then one a second, for all users together.
 ///
 /// Example: netmem grant --port xdp:eth0,take=udp:53 --to /run/dns.sock --mode 660 --group 65534
 #[derive(Debug, Args)]

@@ -68,7 +68,7 @@ Exit codes:
   1  a check failed, or something went wrong while running
   2  bad input, or the set-up failed: one line names the remedy, and nothing is left behind
   3  the set-up failed because the host lacks now what it may have later: a queue that another program has, memory,
-     threads, or an interface that --wait has waited for; as 2 otherwise
+     threads, the broker, the kernel's routes, or an interface that --wait has waited for; as 2 otherwise
   130  Ctrl-C or SIGTERM ended netmem lab run or netmem doctor --qualify early
 A signal that ends netmem at once, as SIGTERM does during --wait, is shown by shells as 128 and its number.";
 
@@ -218,5 +218,22 @@ mod tests {
     #[test]
     fn the_declared_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Seen: the default of `--routes` was said to be `given`, a value that it did not take.
+    #[test]
+    fn every_default_that_a_help_text_names_is_a_value_of_its_option() {
+        let command = Cli::command();
+        let options = command.get_subcommands().flat_map(|command| command.get_arguments());
+        let mut looked_at = 0;
+        for option in options.filter(|option| !option.get_possible_values().is_empty()) {
+            let text = option.get_help().map(ToString::to_string).unwrap_or_default();
+            let Some((_, rest)) = text.split_once("[default: ") else { continue };
+            let named = rest.split([' ', ']']).next().unwrap_or_default();
+            let is_value = option.get_possible_values().iter().any(|value| value.matches(named, false));
+            assert!(is_value, "{option}: {named}");
+            looked_at += 1;
+        }
+        assert!(looked_at >= 5, "{looked_at} options");
     }
 }

@@ -296,7 +296,8 @@ The object of --json:
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
   1  the port went down and stayed down, it did not send packets that it had
-     taken, or a check failed
+     taken, its memif peer had not read packets when the run ended, or a check
+     failed
   2  bad input, or the set-up failed
   3  the set-up failed because the host lacks now what it may have later: a
      queue that another program has, memory, threads, the broker";
