@@ -144,6 +144,8 @@ impl Generator {
                 let left = time.map_or(patience, |time| time.saturating_sub(begun.elapsed()));
                 reason = self.wait_up(left.min(patience), stop);
             } else {
+                // Also without a waiting packet: the port has all frames of the pool.
+                pace.stayed();
                 thread::yield_now();
             }
         }
