@@ -104,7 +104,8 @@ fn systemd_accepts_the_unit() {
         "TimeoutStopSec=45",
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
-        "ReadOnlyPaths=/proc/sys -/proc/sysrq-trigger -/proc/acpi -/proc/bus -/proc/fs -/proc/irq -/proc/mtrr -/proc/scsi /sys",
+        "ReadOnlyPaths=/proc/sys -/proc/sysrq-trigger -/proc/acpi -/proc/apm -/proc/asound -/proc/bus -/proc/fs -/proc/irq -/proc/latency_stats -/proc/mtrr -/proc/scsi -/proc/timer_stats /sys",
+        "InaccessiblePaths=-/proc/kallsyms -/proc/kcore",
         "ReadWritePaths=/proc/sys/net -/proc/sys/vm/nr_hugepages",
         // Otherwise a stop removes the journals of the changes.
         "RuntimeDirectoryPreserve=yes",

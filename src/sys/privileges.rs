@@ -14,8 +14,9 @@ use rustix::thread::{
 };
 
 /// The capabilities that a broker keeps, as far as it has them. Sockets, programs and neighbours need the first three.
-/// CAP_SYS_ADMIN enters the network namespace of an interface that was moved, and before Linux 5.8 replaces CAP_BPF.
-/// The last one looks up files that only root may look up.
+/// CAP_PERFMON is not needed with Linux 6.18; older kernels were not tried without it. CAP_SYS_ADMIN enters the network
+/// namespace of an interface that was moved, and before Linux 5.8 replaces CAP_BPF. The last one looks up files that only
+/// root may look up.
 const OF_A_BROKER: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::BPF)
