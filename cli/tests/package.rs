@@ -4,6 +4,7 @@
 
 mod test_frames;
 
+use std::env;
 use std::env::consts::ARCH;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -34,18 +35,36 @@ fn the_archive_has_the_alerts_and_checksums_stand_beside_it() {
     let release = target.join(format!("{ARCH}-unknown-linux-musl/release"));
     write_tool(&home.path(""), "rustup", "exit 0");
     let built = format!("mkdir -p {0} && cp {1} {0}/netmem", release.display(), env!("CARGO_BIN_EXE_netmem"));
-    write_tool(&home.path(""), "cargo", &built);
+    // Cargo itself lists the crates, of which it has the sources in its own folder.
+    let listed = format!("if [ $1 = tree ]; then exec {} \"$@\"; fi; {built}", env!("CARGO"));
+    write_tool(&home.path(""), "cargo", &listed);
+    let cargo_home = env::var("CARGO_HOME").unwrap_or_else(|_| env::var("HOME").unwrap() + "/.cargo");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let out = target.join("dist");
+    fs::create_dir_all(&out).unwrap();
+    // Seen: the archive of an earlier version stayed, and stood in SHA256SUMS.
+    fs::write(out.join(format!("netmem-0.0.1-{ARCH}-linux-musl.tar.gz")), "").unwrap();
     let mut package = Command::new(root.join("dist/package"));
-    package.arg("static").env("HOME", home.path("")).env("CARGO_TARGET_DIR", &target);
+    package
+        .arg("static")
+        .env("HOME", home.path(""))
+        .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_HOME", cargo_home);
     printed(&mut package, root);
 
-    let out = target.join("dist");
     let name = format!("netmem-{}-{ARCH}-linux-musl", env!("CARGO_PKG_VERSION"));
     let archive = format!("{name}.tar.gz");
     let files = printed(Command::new("tar").args(["-tzf", &archive]), &out);
-    for file in ["netmem", "netmem.rules.yml", "forward.toml", "netmem.service", "man/netmem.1"] {
+    for file in
+        ["netmem", "netmem.rules.yml", "forward.toml", "netmem.service", "man/netmem.1", "THIRD-PARTY"]
+    {
         assert!(files.lines().any(|line| line == format!("{name}/{file}")), "no {file}: {files}");
+    }
+    // Seen: nothing had the notices that the licences of the crates in the program ask for.
+    let notices =
+        printed(Command::new("tar").args(["-xzOf", &archive, &format!("{name}/THIRD-PARTY")]), &out);
+    for one in ["==== clap ", "==== rustix ", "==== winnow ", "Permission is hereby granted", "Rich Felker"] {
+        assert!(notices.contains(one), "no {one}");
     }
     let checked = printed(Command::new("sha256sum").args(["-c", "SHA256SUMS"]), &out);
     assert_eq!(checked.trim(), format!("{archive}: OK"));
