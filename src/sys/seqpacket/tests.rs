@@ -3,7 +3,11 @@
 use super::*;
 use crate::sys::event::Event;
 use crate::sys::poor::in_poor_process;
-use rustix::net::SocketAddrUnix;
+use crate::sys::user::own_user;
+use rustix::net::{SocketAddrUnix, bind};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
