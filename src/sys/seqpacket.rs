@@ -14,7 +14,7 @@ use super::slow_close;
 #[cfg(feature = "memif")]
 pub use super::slow_close::PeerDescriptor;
 pub use super::slow_close::Unclosed;
-pub use listener::{Access, Identity, ListenError, Listener, socket_at};
+pub use listener::*;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_passcred, socket_peercred};
 use rustix::net::{
