@@ -15,7 +15,7 @@ pub use item::{Item, Owned};
 use super::aligned_array::AlignedArray;
 use crate::limits::CACHE_LINE;
 use std::mem::{self, MaybeUninit};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::slice;
 
 /// An array of up to a fixed number of `T`, newest last.
@@ -134,13 +134,22 @@ impl<T: Item> Lifo<T> {
         if !self.has_apart() {
             return;
         }
-        if let Some(item) = T::out_of(mem::replace(&mut self.apart, T::NOTHING)) {
-            // SAFETY: there was a slot at the top, since an item lay apart.
-            unsafe {
+        // SAFETY: there is an item apart, and so there is a slot at the top. The item is moved. The place is written last,
+        // so that the compiler knows its contents in what follows.
+        unsafe {
+            if let Some(item) = T::out_of(ptr::read(&self.apart)) {
                 self.top.write(item);
-                self.top = self.top.add(1);
             }
+            self.top = self.top.add(1);
+            ptr::write(&mut self.apart, T::NOTHING);
         }
+    }
+
+    /// The number of items in the array.
+    #[inline(always)]
+    fn joined(&self) -> usize {
+        // SAFETY: both point into one array, and the top is not below the beginning.
+        unsafe { self.top.offset_from_unsigned(self.start) }
     }
 
     /// The items, oldest first, except that the one that lay apart is the last.
@@ -148,20 +157,24 @@ impl<T: Item> Lifo<T> {
     pub fn items(&mut self) -> &[T] {
         self.join();
         // SAFETY: the items below the top are initialised.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len()) }
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.joined()) }
     }
 
     /// The number of items.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        // SAFETY: both point into one array, and the top is not below the beginning.
-        unsafe { self.top.offset_from_unsigned(self.start) + usize::from(self.has_apart()) }
+        self.joined() + usize::from(self.has_apart())
     }
 
     /// The number of items that there is still room for.
     #[inline(always)]
     pub fn room(&self) -> usize {
-        self.limit().saturating_sub(self.len())
+        if self.top >= self.limit {
+            return 0;
+        }
+        // SAFETY: both point into one array, and the limit is not below the top.
+        let slots = unsafe { self.limit.offset_from_unsigned(self.top) };
+        slots - usize::from(self.has_apart())
     }
 
     /// The number of items that the array has room for.
@@ -187,7 +200,7 @@ impl<T: Item> Lifo<T> {
     /// # Safety
     /// There are `n` items, of which none lies apart. The oldest `n` were moved out or need not be dropped.
     unsafe fn close_up(&mut self, n: usize) {
-        let rest = self.len() - n;
+        let rest = self.joined() - n;
         // SAFETY: the caller's promise: there are `rest` items behind the first `n`.
         unsafe { self.start.copy_from(self.start.add(n), rest) };
         self.top = self.at(rest);
@@ -197,7 +210,7 @@ impl<T: Item> Lifo<T> {
 impl<T: Item> Drop for Lifo<T> {
     fn drop(&mut self) {
         self.join();
-        let items = NonNull::slice_from_raw_parts(self.start, self.len());
+        let items = NonNull::slice_from_raw_parts(self.start, self.joined());
         // SAFETY: the memory that `new` made, which nothing uses after this value. It is given back also if an item panics.
         let _slots = unsafe { Slots::<T>::from_start(self.start.cast(), self.capacity()) };
         // SAFETY: these are the items of the array.

@@ -12,7 +12,7 @@ impl<T: Item> Lifo<T> {
     #[inline(always)]
     pub fn move_newest(&mut self, n: usize, into: &mut Vec<T>) -> usize {
         self.join();
-        let (n, end) = (n.min(self.len()), into.len());
+        let (n, end) = (n.min(self.joined()), into.len());
         into.reserve(n);
         // SAFETY: there are `n` items below the top, and `into` has room for as many behind its own. Nothing between can
         // panic.
@@ -31,7 +31,7 @@ impl<T: Item> Lifo<T> {
     #[inline(always)]
     pub fn make_of_newest<U>(&mut self, n: usize, into: &mut Vec<U>, make: impl FnMut(T) -> U) -> usize {
         self.join();
-        let (n, end) = (n.min(self.len()), into.len());
+        let (n, end) = (n.min(self.joined()), into.len());
         into.reserve(n);
         // SAFETY: there are `n` items below the top, which do not belong to the array any more when each is read, once.
         // `into` has room for as many results behind its own items. They belong to it when all are written.
@@ -49,7 +49,7 @@ impl<T: Item> Lifo<T> {
     /// If `into` has no room for them and none can be allocated.
     pub fn move_oldest(&mut self, n: usize, into: &mut Vec<T>) {
         self.join();
-        let (n, end) = (n.min(self.len()), into.len());
+        let (n, end) = (n.min(self.joined()), into.len());
         into.reserve(n);
         // SAFETY: there are `n` items, and `into` has room for as many behind its own. Nothing between can panic.
         unsafe {

@@ -8,14 +8,15 @@ impl<T: Item + Copy + FromZeros> Lifo<T> {
     /// Takes the newest `n` items, or all if there are fewer. The oldest of them comes first.
     #[inline(always)]
     pub fn pop_slice(&mut self, n: usize) -> &[T] {
-        self.pop_exactly(n.min(self.len())).unwrap_or_default()
+        self.join();
+        self.pop_exactly(n.min(self.joined())).unwrap_or_default()
     }
 
     /// Takes the newest `n` items, oldest first. Returns None if there are fewer.
     #[inline(always)]
     pub fn pop_exactly(&mut self, n: usize) -> Option<&[T]> {
         self.join();
-        if n > self.len() {
+        if n > self.joined() {
             return None;
         }
         // SAFETY: there are `n` items below the top. The borrow is the only access, and they stay initialised when they
@@ -32,6 +33,7 @@ impl<T: Item + Copy + FromZeros> Lifo<T> {
     /// It takes a slice instead of an iterator, so that the copy is a few vector instructions.
     #[inline(always)]
     pub fn extend<S>(&mut self, from: &[S], item: impl Fn(&S) -> T) -> usize {
+        self.join();
         let n = from.len().min(self.room());
         let slots = self.push_slots(n).unwrap_or_default();
         slots.iter_mut().zip(from).for_each(|(slot, from)| *slot = item(from));
