@@ -74,6 +74,12 @@ impl Unclosed {
         close_waiting();
         are_too_many(self.0.load(Relaxed), LEFT.load(Relaxed))
     }
+
+    /// The number of things that are left unclosed.
+    #[cfg(test)]
+    pub(super) fn number(&self) -> usize {
+        self.0.load(Relaxed)
+    }
 }
 
 fn are_too_many(own: usize, all: usize) -> bool {

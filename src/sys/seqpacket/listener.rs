@@ -211,6 +211,12 @@ impl Listener {
         self.unclosed.leave(what);
     }
 
+    /// The number of things that its peers have left and that are not closed yet.
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> usize {
+        self.unclosed.number()
+    }
+
     /// Why nobody could be accepted at the last attempt: this process or the system lacks something. None if somebody was
     /// accepted, or nobody had connected.
     pub fn failure(&self) -> Option<Errno> {
