@@ -134,8 +134,10 @@ impl ReadyPackets {
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let shared = &*self.shared;
-        let renewal = shared.pool.renewal();
-        shared.stacks.put_bulk(w, packets.all_mut(), |packet| renew(renewal, packet));
+        shared.stacks.put_bulk(w, packets.all_mut(), || {
+            let renewal = shared.pool.renewal();
+            move |packet| renew(renewal, packet)
+        });
         if !packets.is_empty() {
             shared.free_mixed(w, packets);
         }

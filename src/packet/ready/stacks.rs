@@ -88,12 +88,19 @@ impl<T: Item> Stacks<T> {
         stack.items.push(ManuallyDrop::into_inner(item))
     }
 
-    /// Keeps items, oldest first, as long as `ready` accepts an item and has reset it. The others stay. No item is kept
-    /// if the maximum would be exceeded.
+    /// Keeps items, oldest first, as long as the function that `ready` makes accepts an item and has reset it. The others
+    /// stay. No item is kept if the maximum would be exceeded.
+    ///
+    /// The function is made inside: what it needs for each item would lie on the stack if it had to outlive a thief's visit.
     #[inline(always)]
-    pub(super) fn put_bulk(&self, w: &mut Worker, items: &mut Vec<T>, ready: impl FnMut(&mut T) -> bool) {
+    pub(super) fn put_bulk<F: FnMut(&mut T) -> bool>(
+        &self,
+        w: &mut Worker,
+        items: &mut Vec<T>,
+        ready: impl FnOnce() -> F,
+    ) {
         let Some(mut stack) = self.locals.enter(w) else { return };
-        stack.items.put_while(items, ready);
+        stack.items.put_while(items, ready());
     }
 
     /// Maximum number of items in each stack.
