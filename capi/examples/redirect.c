@@ -1,5 +1,5 @@
 /* Forwards between two ports, in both directions: redirect xdp:eth0 xdp:eth1
- * Ends with 1 if a port is down at the end, which may have lost the last frames that it took.
+ * A frame is moved when the other port has taken it. Ends with 1 if a port is down at the end: it may have lost its last frames.
  *
  *   cc redirect.c -o redirect $(pkg-config --cflags --libs netmem) */
 #include <netmem.h>
@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define BURST 64
 
@@ -46,22 +45,6 @@ static int move(netmem_port from, netmem_port to, unsigned long *dropped)
     return came;
 }
 
-/* Waits for a port to send what it took, a second at most. Returns the number of frames that were not sent after all. */
-static unsigned long not_sent(netmem_port port)
-{
-    netmem_count counts[64];
-    unsigned long lost;
-    for (int i = 0; (lost = must(netmem_port_tx_posted(worker, port)) + must(netmem_port_tx_unread(worker, port))) > 0 && i < 100; i++) {
-        must(netmem_port_complete(worker, port)), must(netmem_port_kick(worker, port));
-        poll(NULL, 0, 10);
-    }
-    int n = must(netmem_port_counts(worker, port, counts, 64));
-    for (int i = 0; i < n && i < 64; i++)
-        if (!strcmp(counts[i].name, "tx_lost") || !strcmp(counts[i].name, "tx_invalid") || !strcmp(counts[i].name, "tx_left_unread"))
-            lost += counts[i].value;
-    return lost;
-}
-
 /* Waits until something arrives, half a second at most. */
 static void rest(netmem_port *ports)
 {
@@ -87,8 +70,7 @@ int main(int argc, char **argv)
     if (argc != 3)
         return fprintf(stderr, "usage: redirect PORT PORT, as in redirect xdp:eth0 xdp:eth1\n"), 2;
     signal(SIGINT, stop), signal(SIGTERM, stop);
-    must(netmem_memory_open(NULL, &memory));
-    must(netmem_worker_open(memory, &worker));
+    must(netmem_memory_open(NULL, &memory)), must(netmem_worker_open(memory, &worker));
     must(netmem_pool_open(worker, &(netmem_pool_config){.name = "redirect", .frames = 16384}, &pool));
     for (int i = 0; i < 2; i++)
         must(netmem_port_open(worker, pool, argv[1 + i], NULL, &ports[i]));
@@ -99,7 +81,6 @@ int main(int argc, char **argv)
             rest(ports);
     }
     for (int i = 0; i < 2; i++) {
-        dropped += not_sent(ports[i]);
         if (netmem_port_state(worker, ports[i]) < 0)
             fprintf(stderr, "redirect: %s\n", netmem_last_error()), down++;
         must(netmem_port_close(worker, ports[i]));
