@@ -23,6 +23,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -123,11 +124,11 @@ pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<O
     Ok(file)
 }
 
-/// Has the system back the first `len` bytes of the file. In parts, each repeated after a signal: before Linux 6.10, any
-/// signal ends a fallocate(2) of such a file, and what this call allocated is freed.
-fn allocate(file: &OwnedFd, len: usize) -> Result<(), Errno> {
-    for begin in (0..len).step_by(ALLOCATED_AT_ONCE) {
-        let bytes = ALLOCATED_AT_ONCE.min(len - begin);
+/// Has the system back these bytes of the file. In parts, each repeated after a signal: before Linux 6.10, any signal
+/// ends a fallocate(2) of such a file, and what this call allocated is freed.
+pub(super) fn allocate(file: &OwnedFd, range: Range<usize>) -> Result<(), Errno> {
+    for begin in range.clone().step_by(ALLOCATED_AT_ONCE) {
+        let bytes = ALLOCATED_AT_ONCE.min(range.end - begin);
         retry_on_intr(|| fallocate(file, FallocateFlags::empty(), begin as u64, bytes as u64))?;
     }
     Ok(())
@@ -164,7 +165,7 @@ impl SharedMemory {
     #[cold]
     pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
         let file = sealed_file(name, len, MemfdFlags::empty())?;
-        allocate(&file, len)?;
+        allocate(&file, 0..len)?;
         SharedMemory::mapped(file.into(), len, false).map(Arc::new)
     }
 

@@ -1,7 +1,7 @@
 //! Faults the pages of a mapping in, in parts between which the caller may end it.
 
 use super::unmap;
-use rustix::fs::{FallocateFlags, fallocate};
+use crate::sys::memfd::allocate;
 use rustix::io::{self, Errno};
 use rustix::mm::{Advice, madvise};
 use std::cell::Cell;
@@ -10,9 +10,6 @@ use std::os::fd::OwnedFd;
 /// Bytes that are faulted in by one call. The kernel takes some tens of milliseconds for them, and a signal that the process
 /// handles does not end the call.
 const PART: usize = 64 << 20;
-
-/// Bytes of a file that are allocated by one call.
-const ALLOCATED: usize = 2 << 20;
 
 thread_local! {
     /// Whether this thread goes on with a mapping, asked between two parts of it.
@@ -45,7 +42,7 @@ pub(super) fn populate(base: *mut u8, len: usize, file: Option<&OwnedFd>) -> io:
             Err(Errno::INTR)
         } else {
             match fault_in(part, n) {
-                Err(Errno::INVAL) => file.map_or(Ok(()), |file| allocate(file, from, n)),
+                Err(Errno::INVAL) => file.map_or(Ok(()), |file| allocate(file, from..from + n)),
                 done => done,
             }
         };
@@ -65,15 +62,6 @@ fn fault_in(part: *mut u8, len: usize) -> io::Result<()> {
     }
     // SAFETY: the range was just mapped by the caller and is ours alone; populating writes no byte.
     unsafe { madvise(part.cast(), len, Advice::LinuxPopulateWrite) }
-}
-
-/// Gives a file of memory its pages. Older kernels end a call when a signal comes, and take back what it has allocated.
-fn allocate(file: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
-    for at in (from..from + len).step_by(ALLOCATED) {
-        let n = ALLOCATED.min(from + len - at);
-        io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), at as u64, n as u64))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
