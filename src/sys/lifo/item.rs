@@ -69,7 +69,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u32, u64, usize);
+numbers!(u32, u64);
 
 #[cfg(test)]
 impl<T: Debug> Owned for std::sync::Arc<T> {}
