@@ -325,11 +325,8 @@ impl Device for PortDevice {
             self.read.free(&mut self.worker);
         }
         // A flood would not let smoltcp's poll end: its sockets send only behind it.
-        if self.polled == POLL_MAX {
-            self.polled = 0;
-            return None;
-        }
-        let Some(frame) = self.next() else {
+        let next = if self.polled < POLL_MAX { self.next() } else { None };
+        let Some(frame) = next else {
             self.polled = 0;
             return None;
         };
