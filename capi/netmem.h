@@ -1250,8 +1250,7 @@ int netmem_worker_reclaim(netmem_worker worker);
 /* Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
  * handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
  * attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included. An object belongs to
- * the memory of its cache, and a packet to that of its heads: if its frames are of another memory, call it with the memory
- * of the heads to free them.
+ * the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory.
  * Returns the number freed. */
 int netmem_memory_reclaim_detached(netmem_memory memory);
 
@@ -1263,9 +1262,9 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * call netmem_port_refill in each round.
  * "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
  * `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
- * another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. What
- * it receives is not copied: these frames are of that memory, so free them with netmem_free (netmem_pool_free with
- * `pool` refuses them: -EXDEV) or send them. They keep the memory after the port was closed.
+ * another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. It
+ * does not copy what it receives: the handles name frames of its own memory. Free such frames with netmem_free, or send
+ * them. netmem_pool_free with `pool` refuses them (-EXDEV). They keep that memory after the port was closed.
  * With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
  * An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
  * slots, also if the program only transmits through it.

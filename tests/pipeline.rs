@@ -15,7 +15,7 @@ fn a_pipeline_of_two_workers_with_the_usual_settings_loses_no_frame() {
     assert_eq!(passed, Passed { handed_over: FRAMES, in_order: FRAMES, dropped: 0 });
 }
 
-/// Seen: the first worker offered its frames for ever, and the panic was never reported.
+/// Seen: the first worker offered its frames without end, and nothing reported the panic of the second.
 #[test]
 fn a_pipeline_ends_when_its_reader_panics() {
     let passed = pipeline::run_with(100_000, |_, _, _| panic!("the panic of this test")).expect("a pipeline");

@@ -6,7 +6,7 @@ use netmem::port::xdp::{GrantListener, XdpGrant, XdpModePreference};
 use std::io::Read;
 use std::process::Stdio;
 
-/// Seen: the server slept for ever without a word, because it can bind to an interface again only with another grant.
+/// Seen: the server printed nothing and never ended, although it needs another grant to open its interface again.
 #[test]
 fn a_granted_echo_ends_with_the_reason_when_its_interface_is_removed() {
     let Some(bed) = lay(&[]) else { return };

@@ -32,9 +32,9 @@ const RING: u32 = 2048;
 /// call netmem_port_refill in each round.
 /// "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
 /// `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
-/// another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. What
-/// it receives is not copied: these frames are of that memory, so free them with netmem_free (netmem_pool_free with
-/// `pool` refuses them: -EXDEV) or send them. They keep the memory after the port was closed.
+/// another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. It
+/// does not copy what it receives: the handles name frames of its own memory. Free such frames with netmem_free, or send
+/// them. netmem_pool_free with `pool` refuses them (-EXDEV). They keep that memory after the port was closed.
 /// With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
 /// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
 /// slots, also if the program only transmits through it.
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn netmem_port_open(
             Err(errno) => return Ok(errno),
         };
         let opened = opened(&spec, (*memory_word, ring), worker, found)?;
-        // The frames that such a port receives are of a memory that no call has opened.
+        // Such a port receives into a memory of its own, which has no slots yet.
         let own = opened.port.own_pool().map(Pool::memory);
         own.map_or(Ok(()), make_slots)?;
         let pool = if own.is_some() { 0 } else { pool.word };

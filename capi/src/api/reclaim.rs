@@ -40,8 +40,7 @@ pub extern "C" fn netmem_worker_reclaim(worker: netmem_worker) -> c_int {
 /// Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
 /// handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
 /// attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included. An object belongs to
-/// the memory of its cache, and a packet to that of its heads: if its frames are of another memory, call it with the memory
-/// of the heads to free them.
+/// the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory.
 /// Returns the number freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int {

@@ -55,8 +55,8 @@
 //! their pools when it comes, and so are those that would leave other queues without frames.
 //!
 //! A client that is refused, or whose server goes, waits before it connects again: 20 ms at first, and twice as long each
-//! time, up to a second. After a connection that lasted for more than a second, it begins with 20 ms again. It makes the memory for a server when the server has accepted it
-//! (INIT), so a refused client costs almost nothing.
+//! time, up to a second. After a connection that lasted for more than a second, it begins with 20 ms again. It makes the
+//! memory for a server when the server has accepted it (INIT), so a refused client costs almost nothing.
 //!
 //! What a peer sent before it went is still received, although the port is down already. This lasts for at most 4,096
 //! rounds, and no new peer is accepted until then. The packets that are left then are lost with the rings, and so are

@@ -217,8 +217,8 @@ impl Listener {
         self.unclosed.number()
     }
 
-    /// Why nobody could be accepted at the last attempt: this process or the system lacks something. None if somebody was
-    /// accepted, or nobody had connected.
+    /// The error of the last attempt to accept a peer, if this process or the system lacked something for it. None if that
+    /// attempt accepted one, or found none.
     pub fn failure(&self) -> Option<Errno> {
         let errno = self.failure.load(Relaxed);
         (errno != 0).then(|| Errno::from_raw_os_error(errno))

@@ -24,7 +24,7 @@ pub struct Script {
     pub is_ready: AtomicBool,
     /// It takes no frame.
     pub is_full: AtomicBool,
-    /// Its descriptor is of a file, which epoll does not take.
+    /// Its descriptor names a file. epoll(7) refuses such descriptors.
     pub is_unwatchable: AtomicBool,
     /// It keeps the frames that it has sent.
     pub keeps_sent: AtomicBool,
