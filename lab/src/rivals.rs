@@ -137,7 +137,7 @@ pub const ALLOCATORS: [&str; 5] = ["glibc", "jemalloc", "mimalloc", "snmalloc", 
 
 /// The remedy for a build without them.
 #[cfg(not(feature = "rivals"))]
-pub const NOT_BUILT_IN: &str = "not built in: cargo build --release --features rivals";
+pub const NOT_BUILT_IN: &str = "not built in: cargo build --release --bin netmem --features rivals";
 
 #[cfg(test)]
 mod tests {

@@ -47,7 +47,7 @@ impl Dpdk {
     /// # Errors
     /// Always: the remedy.
     pub fn start() -> Result<Dpdk, String> {
-        let feature = "cargo build --release --features rivals";
+        let feature = "cargo build --release --bin netmem --features rivals";
         Err(if cfg!(feature = "rivals") {
             format!(
                 "pkg-config found no libdpdk when this was built: apt-get install libdpdk-dev, then {feature}"
