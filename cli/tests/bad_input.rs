@@ -95,6 +95,34 @@ fn ports_of_an_unknown_kind_or_form_are_refused_with_the_form() {
     );
 }
 
+/// Seen: a port with a mistake in it was shown whole, with its secret, on standard error.
+#[test]
+fn the_secret_of_a_refused_port_is_not_shown() {
+    let opened = "secret=open-sesame";
+    let shown = |option: &str, port: &str, line: &str| {
+        let hidden = port.replace(opened, "secret=…");
+        format!("invalid value '{hidden}' for '{option}': {line}")
+    };
+    let mode =
+        "memif: mode= and group= are for role=server: a client opens the socket that its server has made";
+    let kind = "unknown kind of port in \"MEMIF:/m.sock,secret=…\": did you mean memif:...?";
+    for (command, port, line) in [
+        ("forward", "memif:/m.sock,secret=open-sesame,role=client,mode=660", mode),
+        ("gen --dst 192.0.2.1", "fault:seed=1/memif:/m.sock,mode=660,role=client,secret=open-sesame", mode),
+        ("sink", "MEMIF:/m.sock,secret=open-sesame", kind),
+    ] {
+        let line = shown("--port <KIND:NAME>", port, line);
+        let help = command.split(' ').next().unwrap();
+        refused(&format!("{command} --port {port}"), &format!("{line} (see netmem {help} --help)"));
+    }
+    let grant = "give xdp:IFNAME,take=RULES or xdp:IFNAME:QUEUE,take=RULES, one queue of which some packets are taken";
+    let line = shown("--port <PORT>", "memif:/m.sock,secret=open-sesame", grant);
+    refused(
+        "grant --port memif:/m.sock,secret=open-sesame --to /run/x.sock",
+        &format!("{line} (see netmem grant --help)"),
+    );
+}
+
 #[test]
 fn ports_that_do_not_fit_together_are_refused() {
     refused(

@@ -1,5 +1,6 @@
 //! A text whose kind of port is not known.
 
+use crate::memif::without_secrets;
 use crate::nearest::nearest;
 
 /// The remedy for an unknown kind.
@@ -11,11 +12,11 @@ pub(crate) fn unknown(text: &str) -> String {
     let kinds = ["xdp", "memif", "packet", "tap", "pcap", "fault", "trace"];
     match nearest(kinds, &kind.to_ascii_lowercase()) {
         Some(near) if text.contains(':') => {
-            format!("unknown kind of port in {text:?}: did you mean {near}:...?")
+            format!("unknown kind of port in {:?}: did you mean {near}:...?", without_secrets(text))
         }
         _ if !text.is_empty() && !text.contains([':', '/', ',', '=']) => {
             format!("give the kind of port too: did you mean packet:{text} or xdp:{text}?")
         }
-        _ => format!("unknown kind of port in {text:?}: {KINDS}"),
+        _ => format!("unknown kind of port in {:?}: {KINDS}", without_secrets(text)),
     }
 }

@@ -22,7 +22,7 @@ mod options;
 mod spec;
 mod xdp;
 
-pub use memif::{open_files_by, warn_by};
+pub use memif::{open_files_by, warn_by, without_secrets};
 pub use nearest::nearest;
 pub use open::{KernelCopies, OpenConfig, OpenError, OpenPort, PortOpener, PortPlace};
 pub use spec::{DeviceSpec, PortSpec, WrapSpec, port_spec};

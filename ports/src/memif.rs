@@ -91,8 +91,9 @@ pub fn memif(text: &str) -> Result<Memif, String> {
     Ok(memif)
 }
 
-/// Returns the text of a memif port without its secret: it is printed where others read it.
-pub fn without_secret(text: &str) -> String {
+/// Returns the text of a port with `secret=…` in place of its secrets, for messages that others read. The text need not be that of
+/// a port.
+pub fn without_secrets(text: &str) -> String {
     let shown = |part| if str::starts_with(part, "secret=") { "secret=…" } else { part };
     text.split(',').map(shown).collect::<Vec<_>>().join(",")
 }

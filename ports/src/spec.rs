@@ -1,7 +1,7 @@
 //! One `--port` option: its text and its meaning.
 
 use super::kind::unknown;
-use super::memif::{Memif, memif, without_secret};
+use super::memif::{Memif, memif, without_secrets};
 use super::options::Keys;
 use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
@@ -226,7 +226,7 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
             }
             "memif" => {
                 let Memif { path, config, lends } = memif(options)?;
-                (DeviceSpec::Memif { path, config, lends }, without_secret(rest))
+                (DeviceSpec::Memif { path, config, lends }, without_secrets(rest))
             }
             "packet" => (packet(options)?, rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),

@@ -51,6 +51,24 @@ fn only(cpu: usize) -> io::Result<CpuSet> {
     Ok(set)
 }
 
+/// Whether the processor executes an instruction of AVX2 as two of 128 bits, as AMD's cores before Zen 2 do.
+#[cold]
+pub fn splits_avx2() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        /// The leaf that tells which leaves of this kind there are.
+        const LEAVES: u32 = 0x8000_0000;
+        /// AMD's hints for optimization. Bit 0: vector units of 128 bits; bit 2: of 256; bit 3: of 512.
+        const HINTS: u32 = 0x8000_001a;
+        #[allow(unused_unsafe, reason = "the call is safe in newer Rust")]
+        // SAFETY: every x86-64 has the instruction.
+        let eax = |leaf| unsafe { std::arch::x86_64::__cpuid(leaf) }.eax;
+        eax(LEAVES) >= HINTS && eax(HINTS) & 0b1101 == 1
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+}
+
 /// Prefetches the cache line that holds `address`. Harmless for any address.
 #[inline]
 pub fn prefetch(address: *const u8) {

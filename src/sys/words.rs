@@ -1,5 +1,5 @@
 //! Converts 32-bit numbers in bulk to words that have them in their lower halves, and back. It converts eight at a time
-//! from 16 items on, on processors that have AVX2, and otherwise four.
+//! from 16 items on, on processors that execute AVX2 in whole, and otherwise four.
 //!
 //! AVX2 is used through assembly. A function with AVX2 intrinsics cannot be inlined into one that is for every x86-64.
 //! So each use of it would be a call, around which the caller saves its registers.
@@ -10,6 +10,7 @@
 //!
 //! Unsafe code: vectors are read and written within slices. Each function ensures that its slices are long enough.
 
+use super::cpu;
 use std::mem::MaybeUninit;
 
 /// The number of items in a run, which is full if it has all of them.
@@ -40,7 +41,7 @@ macro_rules! clear_upper {
 pub struct Words<const SHIFT: u32> {
     mask: u32,
     add: u32,
-    /// Whether the processor has AVX2.
+    /// Whether to use AVX2. Invariant: the processor has it then.
     is_wide: bool,
 }
 
@@ -48,7 +49,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
     /// Makes the state for this processor.
     #[cold]
     pub fn new(mask: u32, add: u32) -> Self {
-        Words { mask, add, is_wide: is_wide() }
+        Words { mask, add, is_wide: has_avx2() && !cpu::splits_avx2() }
     }
 
     /// The upper half beside `lower`.
@@ -280,8 +281,7 @@ unsafe fn write_lower_wide(to: *mut u32, from: *const u64, n: usize) {
     let _ = (to, from, n);
 }
 
-/// Whether the processor has AVX2.
-fn is_wide() -> bool {
+fn has_avx2() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     return std::arch::is_x86_feature_detected!("avx2");
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -413,7 +413,7 @@ mod tests {
         const MOST: usize = 80;
         let low: [u32; MOST] = std::array::from_fn(|at| (at as u32 + 1).wrapping_mul(0x9e37_79b9));
         let here = Words::<5>::new(0x1c0, 64);
-        for words in [here, Words { is_wide: false, ..here }] {
+        for words in [Words { is_wide: has_avx2(), ..here }, Words { is_wide: false, ..here }] {
             for n in 0..=MOST {
                 let (mut whole, mut lower) = ([MaybeUninit::new(7); MOST], [7; MOST]);
                 words.write(&mut whole[..n], &low);
@@ -438,7 +438,7 @@ mod tests {
 
         #[target_feature(enable = "avx2")]
         fn last_of_kept(numbers: &[u32; 16]) -> [i64; 3] {
-            let words = Words::<5>::new(0x1c0, 64);
+            let words = Words::<5> { is_wide: true, ..Words::new(0x1c0, 64) };
             let (mut whole, mut lower) = ([MaybeUninit::new(0); 16], [0; 16]);
             let (mut a, mut b, mut c) = (_mm256_set1_epi64x(1), _mm256_set1_epi64x(2), _mm256_set1_epi64x(3));
             // SAFETY: it does nothing, but the compiler no longer knows the values.
@@ -452,7 +452,7 @@ mod tests {
             [_mm256_extract_epi64(a, 3), _mm256_extract_epi64(b, 3), _mm256_extract_epi64(c, 3)]
         }
 
-        if is_wide() {
+        if has_avx2() {
             // SAFETY: the processor has AVX2.
             assert_eq!(unsafe { last_of_kept(&std::array::from_fn(|at| at as u32)) }, [1, 2, 3]);
         }

@@ -1,6 +1,7 @@
 //! `netmem doctor`.
 
 use super::number::seconds;
+use super::port::PortParser;
 use clap::Args;
 use netmem_ports::{PortSpec, port_spec};
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ const WITHOUT_QUALIFY: [&str; 7] = ["ports", "config", "fix", "undo", "save", "f
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Interfaces, or ports as in netmem forward --port; eth0 means xdp:eth0. Without ports and without --config, only the host.
-    #[arg(value_name = "INTERFACE|PORT", value_parser = port)]
+    #[arg(value_name = "INTERFACE|PORT", value_parser = PortParser(port))]
     pub ports: Vec<PortSpec>,
 
     /// The configuration file that netmem forward will read.

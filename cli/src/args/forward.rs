@@ -4,6 +4,7 @@ use super::config::KeyLines;
 use super::frame_size::{FrameSize, frame_size};
 use super::number::{patience, power_of_two, seconds, whole};
 use super::packets::PacketArgs;
+use super::port::PortParser;
 use super::recorder::RecorderArgs;
 use super::route::{ByPort, route};
 use super::router::RouterArgs;
@@ -105,7 +106,7 @@ pub struct ForwardArgs {
     /// [,delay=P][,delay-us=N]/ does this to a share P of the received frames, or to every N-th frame if P is 1/N.
     /// trace:[file=FILE][,format=json|pcap][,bytes=N][,limit=N]/ writes down the packets that pass: without
     /// FILE to standard error, in json the first N bytes of each (default 64), and at most N packets (default 1000000; 0 for all).
-    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, help_heading = PORTS)]
+    #[arg(long, value_name = "KIND:NAME", value_parser = PortParser(port_spec), help_heading = PORTS)]
     pub port: Vec<PortSpec>,
 
     /// Where the redirect program of an xdp port runs; needs --port [default: auto]

@@ -1,5 +1,6 @@
 //! `netmem grant`.
 
+use super::port::PortParser;
 use clap::Args;
 use netmem_ports::{DeviceSpec, QueueCount, XdpSpec, port_spec};
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct GrantArgs {
     /// xdp:IFNAME[:QUEUE],take=RULES: the queue and the rules of the packets to take, as in netmem forward --port
-    #[arg(long, value_name = "PORT", value_parser = xdp_that_takes)]
+    #[arg(long, value_name = "PORT", value_parser = PortParser(xdp_that_takes))]
     pub port: XdpSpec,
 
     /// The socket to which servers connect: a path, or @NAME for an abstract socket, open to any process of the network namespace
@@ -43,9 +44,7 @@ fn xdp_that_takes(text: &str) -> Result<XdpSpec, String> {
     let spec = port_spec(text)?;
     match spec.device {
         DeviceSpec::Xdp(xdp) if spec.wraps.is_empty() && xdp.take.is_some() && is_alone(&xdp) => Ok(xdp),
-        _ => Err(format!(
-            "{text}: give xdp:IFNAME,take=RULES or xdp:IFNAME:QUEUE,take=RULES, one queue of which some packets are taken"
-        )),
+        _ => Err("give xdp:IFNAME,take=RULES or xdp:IFNAME:QUEUE,take=RULES, one queue of which some packets are taken".into()),
     }
 }
 

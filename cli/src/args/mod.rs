@@ -11,6 +11,7 @@ mod lab;
 mod number;
 mod observe;
 mod packets;
+mod port;
 mod port_interface;
 mod recorder;
 mod route;

@@ -3,6 +3,7 @@
 use super::XdpModeArg;
 use super::frame_size::{FrameSize, frame_size};
 use super::number::{power_of_two, seconds, whole};
+use super::port::PortParser;
 use super::sandbox::SandboxArgs;
 use clap::Args;
 use netmem::wire::MacAddr;
@@ -26,7 +27,7 @@ const RATE: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 pub struct GenArgs {
     /// The port to send through, as for netmem forward: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME,
     /// pcap:out=FILE.
-    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
+    #[arg(long, value_name = "KIND:NAME", value_parser = PortParser(port_spec), required = true)]
     pub port: PortSpec,
 
     /// Packets per second, as in 50000, 50k or 1M, or max for as many as the port has room for.
@@ -98,7 +99,7 @@ pub struct GenArgs {
 #[command(after_help = SINK_EXAMPLES, after_long_help = SINK_HELP)]
 pub struct SinkArgs {
     /// A port to receive from, as for netmem forward. Repeatable.
-    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
+    #[arg(long, value_name = "KIND:NAME", value_parser = PortParser(port_spec), required = true)]
     pub port: Vec<PortSpec>,
 
     /// The number of packets that are sent: stop when N have come whole; missing packets count as lost.
