@@ -13,6 +13,7 @@ use super::table::{Desc, Table};
 use crate::limits::PAGE_SIZE;
 use crate::sync::{Handle, Roster, Worker, WorkerError};
 use crate::sys::region::{Lent, Region};
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,9 +21,16 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A handle to a region, its pages and its workers: clone it freely; the last drop gives the memory back.
 ///
 /// If pages are still out when the last handle goes, the memory stays mapped until they are freed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Memory {
     pub(super) shared: Handle<Shared>,
+}
+
+/// Its size: a program prints it with its own values. The pages are in [`Memory::stats`].
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
 }
 
 impl Memory {

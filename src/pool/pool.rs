@@ -21,6 +21,7 @@ use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Handle, Owned, Worker};
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize};
@@ -31,9 +32,20 @@ use std::time::{Duration, Instant};
 ///
 /// Clone the handle freely. The drop of the last handle closes the pool, as [`Pool::close`] does. Ready packets and
 /// [`Fragments`](super::Fragments) hold a handle each.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Pool {
     pub(super) shared: Handle<Shared>,
+}
+
+/// Its name and sizes: a program prints it with its own values. The frames are in [`Pool::ledger`].
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pool = f.debug_struct("Pool");
+        pool.field("name", &self.name())
+            .field("capacity", &self.capacity())
+            .field("frame_size", &self.frame_size());
+        pool.finish_non_exhaustive()
+    }
 }
 
 impl Pool {

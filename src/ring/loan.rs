@@ -24,6 +24,7 @@ use crate::sync::Steps;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
 use crate::sys::cpu::{prefetch, prefetch_write};
 use crossbeam_utils::CachePadded;
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -33,11 +34,17 @@ const RETURNED: usize = 1;
 /// Only the lender reads and writes it, and the ring when both sides are gone.
 const RECLAIMED: usize = 2;
 
-#[derive(Debug)]
 struct Ring<T> {
     indices: [CachePadded<AtomicU32>; 3],
     /// Initialised from `reclaimed` up to `lent`, and nowhere else.
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+/// Without the slots, which others write.
+impl<T> fmt::Debug for Ring<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the borrower accesses a slot while it lies between `returned` and `lent`, and the lender accesses it

@@ -16,6 +16,7 @@ use crate::sync::{Steps, try_array};
 use crate::sys::cpu::prefetch;
 use crossbeam_utils::CachePadded;
 use std::collections::TryReserveError;
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -49,7 +50,6 @@ impl<T> Index for HeapIndex<T> {
     }
 }
 
-#[derive(Debug)]
 struct Ring<T> {
     indices: Indices,
     /// The memory that contains the slots.
@@ -58,6 +58,13 @@ struct Ring<T> {
     /// neighbours.
     first: usize,
     size: usize,
+}
+
+/// Without the slots, which others write.
+impl<T> fmt::Debug for Ring<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("slots", &self.size).finish_non_exhaustive()
+    }
 }
 
 /// Initialised from the consumer's index up to the producer's, and nowhere else.

@@ -15,7 +15,6 @@ use std::marker::PhantomData;
 ///
 /// Clone the handle freely. Objects that are out when the last handle goes stay valid. The last of them to be freed
 /// gives the cache's pages back. [`Cache::destroy`] refuses while an object is out.
-#[derive(Debug)]
 pub struct Cache<T> {
     pub(super) shared: Handle<Shared>,
     _of: PhantomData<fn() -> T>,

@@ -45,7 +45,6 @@ use std::ptr::NonNull;
 /// type Any = for<'a> fn(&'a str);
 /// fn stronger(cache: ConstructedCache<fn(&'static str)>) -> ConstructedCache<Any> { cache }
 /// ```
-#[derive(Debug)]
 pub struct ConstructedCache<T> {
     shared: Handle<Shared>,
     /// Invariant in `T`: the cache keeps values, which come in and go out through all handles.

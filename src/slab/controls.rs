@@ -3,6 +3,14 @@
 /// Gives a cache's handle, which has a field `shared`, the cold half of its interface.
 macro_rules! controls {
     ($name:ident $(<$of:ident>)?) => {
+        /// The size and alignment of its objects: a program prints it with its own values. The slabs are in its statistics.
+        impl $(<$of>)? std::fmt::Debug for $name $(<$of>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut cache = f.debug_struct(stringify!($name));
+                cache.field("size", &self.shared.size).field("align", &self.shared.align).finish_non_exhaustive()
+            }
+        }
+
         impl $(<$of>)? $name $(<$of>)? {
             /// The name of the cache in reports. If several share the cache, it is the name that the first one gave.
             pub fn name(&self) -> String {

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 /// A named cache of objects of a size and an alignment.
 ///
 /// An allocation is a pointer: its holder may use `size` bytes, until the pointer is freed once.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RawCache {
     shared: Handle<Shared>,
 }

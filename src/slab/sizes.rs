@@ -26,6 +26,7 @@ use crate::page::Memory;
 use crate::sync::Worker;
 use class::CLASSES;
 use std::alloc::Layout;
+use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -62,12 +63,18 @@ const NONE: u8 = u8::MAX;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SizeClasses {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+/// The number of classes: a program prints it with its own values.
+impl fmt::Debug for SizeClasses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SizeClasses").field("classes", &self.shared.classes.len()).finish_non_exhaustive()
+    }
+}
+
 struct Shared {
     classes: Box<[RawCache]>,
     /// The class of the cache with each number, or [`NONE`].

@@ -6,13 +6,13 @@ use super::mesh::{Incoming, Mesh};
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, FrameState, Line};
 use crate::sync::{Doorbell, Worker};
+use std::fmt;
 use std::sync::Arc;
 
 /// The receiving side of a worker: a lane from every worker, and the inboxes that other workers handed over to it.
 ///
 /// A worker that stops hands it on ([`Inbox::hand_over`]). If it is dropped, its senders have no reader: nothing fits
 /// into it then, listed frames are dropped and counted, and waiting frames are freed by the slow path.
-#[derive(Debug)]
 pub struct Inbox {
     own: usize,
     lanes: Vec<Incoming>,
@@ -22,6 +22,13 @@ pub struct Inbox {
     in_work: Option<usize>,
     record: RecordedQueue,
     mesh: Arc<Mesh>,
+}
+
+/// Its worker: a program prints it with its own values.
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("worker", &self.own).finish_non_exhaustive()
+    }
 }
 
 impl Inbox {

@@ -13,14 +13,13 @@ use crate::stats::Count;
 use crate::sync::Doorbell;
 use crate::sync::shim::{AtomicU32, Mutex, lock};
 use crossbeam_utils::CachePadded;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::{fmt, io};
 
 /// The state that workers share: the progress and counters of their lanes, their doorbells, the policy.
 ///
 /// Any thread may read the counters and change the policy.
-#[derive(Debug)]
 pub struct Mesh {
     /// Indexed by sender, then receiver.
     lanes: Vec<LaneState>,
@@ -29,6 +28,13 @@ pub struct Mesh {
     consumers: FlowConsumers,
     /// Incremented with each change of the policy.
     generation: CachePadded<AtomicU32>,
+}
+
+/// The number of its workers: a program prints it with its own values.
+impl fmt::Debug for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mesh").field("workers", &self.members.len()).finish_non_exhaustive()
+    }
 }
 
 /// The shared state of one lane.

@@ -24,6 +24,7 @@ use crate::sync::Worker;
 use crate::sys::clock;
 use adopt::Change;
 use crossbeam_utils::CachePadded;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,6 @@ const AHEAD: usize = 8;
 ///
 /// If it is dropped, listed frames are freed by the slow path, counted as
 /// [`HandOffDrops::inbox_gone`](super::HandOffDrops::inbox_gone). Call [`Outbox::flush_all`] first to hand them over.
-#[derive(Debug)]
 pub struct Outbox {
     own: u8,
     out: Vec<Outgoing>,
@@ -57,6 +57,13 @@ pub struct Outbox {
     linger: u64,
     counts: Arc<CachePadded<SteerCounts>>,
     mesh: Arc<Mesh>,
+}
+
+/// Its worker: a program prints it with its own values.
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("worker", &self.own).finish_non_exhaustive()
+    }
 }
 
 /// The destinations of a batch's frames.

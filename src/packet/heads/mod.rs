@@ -29,15 +29,23 @@ use crate::sync::{Steps, Worker};
 pub use config::{HeadCacheConfig, HeadCacheError, HeadCacheMode};
 use shared::Shared;
 pub use stats::HeadCacheStats;
+use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// The packet heads of one memory.
 ///
 /// Clone the handle freely. Packets stay valid after the last handle is dropped.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HeadCache {
     shared: Arc<Shared>,
+}
+
+/// Its mode: a program prints it with its own values. The heads are in [`HeadCache::stats`].
+impl fmt::Debug for HeadCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeadCache").field("mode", &self.shared.mode).finish_non_exhaustive()
+    }
 }
 
 impl HeadCache {

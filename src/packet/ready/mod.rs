@@ -31,6 +31,7 @@ pub use list::{Locking, ReadyList};
 #[cfg(feature = "comparisons")]
 pub use stack::{ReadyStack, Reset};
 use stacks::Stacks;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 
@@ -57,9 +58,17 @@ pub struct ReadyPacketsStats {
 /// Ready packets of one pool's frames and heads, by worker.
 ///
 /// Clone the handle freely. When the last handle is dropped, the pairs are given back.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ReadyPackets {
     shared: Arc<Shared>,
+}
+
+/// Its pool and its maximum: a program prints it with its own values. The pairs are in [`ReadyPackets::stats`].
+impl fmt::Debug for ReadyPackets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ready = f.debug_struct("ReadyPackets");
+        ready.field("pool", &self.shared.pool).field("max", &self.max()).finish_non_exhaustive()
+    }
 }
 
 /// Conservation: `kept - taken - released == now`, and each pair holds a frame of `pool` that no other owner has.
