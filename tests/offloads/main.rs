@@ -6,6 +6,10 @@
 #[path = "../netns/mod.rs"]
 mod netns;
 
+use netmem::pool::Batch;
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
+use netmem::port::conformance::Fixture;
+use netmem::port::{Port, Tx};
 use netmem::system::netdev::Netdev;
 use netmem::system::packet::PacketSocket;
 use netmem::wire::checksum::Sum;
@@ -155,5 +159,41 @@ fn packets_are_cut_and_completed_byte_for_byte_as_linux_does_it() {
             segments += wanted.len();
         }
         println!("{segments} segments are Linux's");
+    });
+}
+
+/// Found: the kernel returns ENOMEM for such a frame each time, and the port offered it forever.
+#[test]
+fn a_frame_that_linux_cannot_cut_is_lost_and_those_behind_it_are_sent() {
+    in_namespace("a_frame_that_linux_cannot_cut_is_lost_and_those_behind_it_are_sent", || {
+        veth("left", "right", 1);
+        let mut port = AfPacketPort::open("left", &AfPacketConfig::default()).unwrap();
+        let (receiver, mut fixture, mut batch) = (Wire::open("right"), Fixture::new(2048), Batch::new());
+        fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
+        let size = NonZeroU16::new(500).unwrap();
+        let checksum = Some(PartialChecksum { start: 34, offset: 16 });
+        let offload = Offload { checksum, gso: Some(Gso { kind: GsoKind::TcpV4, size }) };
+        for (i, frame) in batch.iter_mut().enumerate() {
+            // A TCP header of one word, which is too short, with payload for three segments.
+            let mut bad = vec![0; 1434];
+            bad[..6].fill(0xff);
+            (bad[12], bad[14]) = (8, 0x45);
+            bad[16..18].copy_from_slice(&1420_u16.to_be_bytes());
+            (bad[22], bad[23], bad[46]) = (64, 6, 1 << 4);
+            if i == 1 {
+                frame.put_slice(&bad).unwrap();
+                frame.set_offload(offload).unwrap();
+            } else {
+                frame.put_slice(&[&[0xff; 12][..], &[0x88, 0xb5], &[i as u8; 46]].concat()).unwrap();
+            }
+        }
+        let mut tried = 0;
+        while !batch.is_empty() {
+            port.tx(&mut fixture.w, &mut batch);
+            tried += 1;
+            assert!(tried < 1_000_000, "{} frames are not sent", batch.len());
+        }
+        assert_eq!([receiver.receive()[14], receiver.receive()[14]], [0, 2]);
+        assert_eq!((port.counters().tx_lost.get(), port.counters().tx_invalid.get()), (1, 0));
     });
 }

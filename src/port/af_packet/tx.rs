@@ -10,12 +10,12 @@ use crate::sys::virtio::VirtioHeader;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-/// How long a frame is offered again for which the kernel reports that it has no buffer.
+/// How long a frame is offered again for which the kernel reports that it has no buffer or no memory.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// The frames that the kernel refused with ENOBUFS. The kernel returns it in two cases: the interface's queue is full,
-/// or a filter or the queueing discipline drops this frame, now and each further time. In the second case the frame
-/// would hold up all later frames forever.
+/// The frames that the kernel refused with ENOBUFS or ENOMEM. The kernel returns them in two cases: there is no room now,
+/// or it drops this frame each time. A filter or the queueing discipline does so (ENOBUFS), and the stack if it cannot
+/// cut the frame into segments (ENOMEM). In the second case the frame would hold up all later frames forever.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     /// The time since which the oldest frame is refused.
@@ -64,7 +64,7 @@ impl AfPacketLink {
                     taken += sent;
                     self.refusals.is_sent();
                 }
-                Err(Errno::NOBUFS) if self.refusals.is_lost() => {
+                Err(Errno::NOBUFS | Errno::NOMEM) if self.refusals.is_lost() => {
                     counters.tx_lost.add(1);
                     taken += 1;
                 }
