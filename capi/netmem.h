@@ -1476,7 +1476,7 @@ int netmem_port_take_unsendable_raw(netmem_worker worker,
 /* Reads into `offload` what is left to be done to the packet in a frame. Only frames that were received from a port
  * that keeps offloads (netmem_port_keep_offloads) have one, and frames that got one by netmem_set_offload.
  * `checksum_start` counts from where the data begins now: it changes with netmem_push and netmem_pull. Data that begins
- * behind it has no offload.
+ * behind it has no offload, also after a later netmem_push.
  * Returns 1 if work is left. Returns 0 if none is; all fields are 0 then. */
 int netmem_get_offload_at(netmem_worker worker,
                           netmem_frame frame,

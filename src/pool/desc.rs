@@ -87,19 +87,12 @@ impl Desc {
         self.off > METADATA && self.len > 0
     }
 
-    /// The same contents, without the metadata bit if there is no data.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn settled(self) -> Desc {
-        if self.has_metadata() { self } else { self.plain() }
-    }
-
     /// Bytes before the data, without the bytes of metadata.
     #[cold]
     #[inline(never)]
     pub(super) fn room_before(self) -> usize {
         let off = usize::from(self.plain().off);
-        if self.has_metadata() { off - METADATA_LEN } else { off }
+        if self.settled().has_metadata() { off - METADATA_LEN } else { off }
     }
 
     /// The position of the data, without metadata.

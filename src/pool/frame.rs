@@ -357,12 +357,13 @@ impl Frame {
         Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
     }
 
-    /// Clears the metadata bit if there is no data any more.
+    /// Clears the metadata bit if no metadata belongs to the data any more.
     #[inline(always)]
     fn settle(&mut self) {
         let desc = self.desc();
         if desc.off & METADATA != 0 {
-            self.word = desc.settled().word();
+            // SAFETY: the frame is out, and `&mut` makes this the only claim.
+            self.word = unsafe { desc.settled_for_push() }.word();
         }
     }
 
@@ -461,7 +462,7 @@ fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and keeps its pool.
     let size = unsafe { frame_table::frame_size(desc.id) };
     // Data with metadata ends before the metadata bit.
-    let size = if desc.has_metadata() { size.min(usize::from(METADATA) - 1) } else { size };
+    let size = if desc.settled().has_metadata() { size.min(usize::from(METADATA) - 1) } else { size };
     size - desc.end()
 }
 

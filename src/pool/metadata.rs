@@ -12,7 +12,7 @@
 use super::desc::{Desc, METADATA, METADATA_LEN, NoRoom};
 use super::frame::Frame;
 use crate::sys::region;
-use crate::wire::offload::VIRTIO_LEN;
+use crate::wire::offload::{Offload, VIRTIO_LEN};
 
 /// The metadata of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +27,17 @@ pub(super) struct Metadata {
 impl Metadata {
     pub(super) const NO_TIME: u64 = u64::MAX;
     pub(super) const NONE: Metadata = Metadata { offload: [0; VIRTIO_LEN], timestamp: Metadata::NO_TIME };
+
+    /// Whether the offload can belong to data that begins at `off`.
+    fn fits(&self, off: u16) -> bool {
+        Offload::from_virtio(self.offload)
+            .is_ok_and(|offload| offload.checksum.is_none_or(|checksum| off <= checksum.start))
+    }
 }
 
 impl Desc {
-    /// The metadata at the start of a frame that is out. Empty if the frame's bit is not set.
+    /// The metadata at the start of a frame that is out. Empty if the frame's bit is not set. An offload whose checksum
+    /// starts before the data is left out.
     #[cold]
     #[inline(never)]
     pub(super) fn metadata(self) -> Metadata {
@@ -44,7 +51,46 @@ impl Desc {
         // those that only read.
         unsafe { stored.copy_to_nonoverlapping(bytes.as_mut_ptr(), METADATA_LEN) };
         let [offload @ .., a, b, c, d, e, f, g, h] = bytes;
-        Metadata { offload, timestamp: u64::from_ne_bytes([a, b, c, d, e, f, g, h]) }
+        let metadata = Metadata { offload, timestamp: u64::from_ne_bytes([a, b, c, d, e, f, g, h]) };
+        let offload = if metadata.fits(self.plain().off) { offload } else { Metadata::NONE.offload };
+        Metadata { offload, ..metadata }
+    }
+
+    /// The same contents, without the metadata bit if there is no data or no metadata that belongs to it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settled(self) -> Desc {
+        if self.metadata() == Metadata::NONE { self.plain() } else { self }
+    }
+
+    /// As [`Desc::settled`], before the data begins earlier. An offload that does not belong to the data is erased: it
+    /// would come back.
+    ///
+    /// # Safety
+    /// The frame is out, and the caller has the only claim on it.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn settled_for_push(self) -> Desc {
+        let settled = self.settled();
+        if settled.has_metadata() {
+            // SAFETY: the caller's promise; there is room where there is metadata already.
+            unsafe { settled.write_metadata(settled.metadata()) };
+        }
+        settled
+    }
+
+    /// Writes the metadata at the frame's start.
+    ///
+    /// # Safety
+    /// The frame is out, the caller has the only claim on it, and its data begins behind the metadata.
+    unsafe fn write_metadata(self, metadata: Metadata) {
+        let mut bytes = [0; METADATA_LEN];
+        bytes[..VIRTIO_LEN].copy_from_slice(&metadata.offload);
+        bytes[VIRTIO_LEN..].copy_from_slice(&metadata.timestamp.to_ne_bytes());
+        let stored = region::address(self.id.get());
+        // SAFETY: the frame's first bytes, which are mapped while it is out, belong to no other code, and lie before
+        // its data.
+        unsafe { stored.copy_from_nonoverlapping(bytes.as_ptr(), METADATA_LEN) };
     }
 }
 
@@ -62,13 +108,8 @@ impl Frame {
         }
         NoRoom::check(METADATA_LEN, off.into())?;
         NoRoom::check(1, len.min(METADATA - off - len).into())?;
-        let mut bytes = [0; METADATA_LEN];
-        bytes[..VIRTIO_LEN].copy_from_slice(&metadata.offload);
-        bytes[VIRTIO_LEN..].copy_from_slice(&metadata.timestamp.to_ne_bytes());
-        let stored = region::address(id.get());
-        // SAFETY: the frame's first bytes, which are mapped while it is out, belong to no other code, and lie before
-        // its data.
-        unsafe { stored.copy_from_nonoverlapping(bytes.as_ptr(), METADATA_LEN) };
+        // SAFETY: the frame is out, `&mut` makes this the only claim, and there is room before the data.
+        unsafe { self.desc().write_metadata(metadata) };
         self.word = Desc { id, off: off | METADATA, len }.word();
         Ok(())
     }

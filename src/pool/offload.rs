@@ -17,16 +17,11 @@ impl Desc {
     fn stored_offload(self) -> Option<Offload> {
         let Offload { checksum, gso } = Offload::from_virtio(self.metadata().offload).ok()?;
         let off = self.plain().off;
-        let checksum = match checksum {
-            Some(PartialChecksum { start, offset }) => {
-                Some(PartialChecksum { start: start.checked_sub(off)?, offset })
-            }
-            None => None,
-        };
-        Some(Offload { checksum, gso }).filter(|offload| !offload.is_none())
+        let from_data = |PartialChecksum { start, offset }| PartialChecksum { start: start - off, offset };
+        Some(Offload { checksum: checksum.map(from_data), gso }).filter(|offload| !offload.is_none())
     }
 
-    /// Whether there is an offload, even if it does not fit the data any more.
+    /// Whether there is an offload.
     #[inline(always)]
     pub(super) fn has_offload(self) -> bool {
         self.has_metadata() && self.has_stored_offload()
@@ -40,8 +35,9 @@ impl Desc {
 }
 
 impl Frame {
-    /// The work that the packet's sender left: a checksum to be completed, segments to be cut. None if nothing is left,
-    /// or if the data now begins after the checksum's start.
+    /// The work that the packet's sender left: a checksum to be completed, segments to be cut. None if nothing is left.
+    /// If the data comes to begin after the checksum's start, as when a tunnel's headers are taken off, the offload is
+    /// gone, also when headers are put in front again.
     ///
     /// Frames have an offload only if they come from a port that was asked to keep them
     /// ([`Rx::keep_offloads`](crate::port::Rx::keep_offloads)).

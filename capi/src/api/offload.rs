@@ -161,7 +161,7 @@ pub fn said(result: Result<Result<c_int, Failure>, c_int>) -> c_int {
 /// Reads into `offload` what is left to be done to the packet in a frame. Only frames that were received from a port
 /// that keeps offloads (netmem_port_keep_offloads) have one, and frames that got one by netmem_set_offload.
 /// `checksum_start` counts from where the data begins now: it changes with netmem_push and netmem_pull. Data that begins
-/// behind it has no offload.
+/// behind it has no offload, also after a later netmem_push.
 /// Returns 1 if work is left. Returns 0 if none is; all fields are 0 then.
 ///
 /// # Safety

@@ -54,16 +54,13 @@ impl Model {
         self.offload.is_some() || self.timestamp.is_some()
     }
 
-    /// The offload that the frame reports: None if the data begins behind the checksum's start.
+    /// The offload that the frame reports.
     fn seen(&self) -> Option<Offload> {
         let Offload { checksum, gso } = self.offload?;
-        let checksum = match checksum {
-            Some(PartialChecksum { start, offset }) => {
-                let start = start.checked_sub(self.off as u16)?;
-                Some(PartialChecksum { start, offset })
-            }
-            None => None,
-        };
+        let checksum = checksum.map(|PartialChecksum { start, offset }| {
+            let start = start - self.off as u16;
+            PartialChecksum { start, offset }
+        });
         Some(Offload { checksum, gso })
     }
 
@@ -82,6 +79,10 @@ impl Model {
         self.data.truncate(len);
         if self.data.is_empty() {
             (self.offload, self.timestamp) = (None, None);
+        }
+        let checksum = self.offload.and_then(|offload| offload.checksum);
+        if checksum.is_some_and(|checksum| usize::from(checksum.start) < self.off) {
+            self.offload = None;
         }
     }
 
@@ -220,5 +221,34 @@ fn a_checksum_that_starts_behind_all_frames_is_refused_and_the_offload_stays() {
     let wanted = NoRoom { wanted: u32::from(last) + 1, room: last.into() };
     assert_eq!(frame.set_offload(starting(last + 1)), Err(wanted));
     assert_eq!(frame.offload(), Some(starting(last)));
+    frame.free(&mut w);
+}
+
+/// Found: the offload of a tunnel's outer checksum came back with the next push, and the frame counted as one with an
+/// offload in between.
+#[test]
+fn an_offload_whose_start_was_pulled_off_is_gone_and_does_not_come_back() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 1);
+    let mut frame = pool.alloc(&mut w).unwrap();
+    let offload = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), gso: None };
+    for timestamp in [None, Some(Duration::from_secs(9))] {
+        frame.trim(0).unwrap();
+        frame.put_zeroed(100).unwrap();
+        frame.set_timestamp(timestamp).unwrap();
+        frame.set_offload(offload).unwrap();
+        frame.pull(34).unwrap();
+        assert_eq!(
+            frame.offload().and_then(|offload| offload.checksum).map(|checksum| checksum.start),
+            Some(0)
+        );
+        frame.pull(8).unwrap();
+        assert_eq!((frame.offload(), frame.has_offload()), (None, false));
+        let headroom = frame.headroom();
+        frame.push(42).unwrap();
+        assert_eq!((frame.offload(), frame.has_offload()), (None, false));
+        assert_eq!((frame.headroom(), frame.timestamp()), (headroom - 42, timestamp));
+    }
     frame.free(&mut w);
 }
