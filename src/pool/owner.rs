@@ -32,8 +32,11 @@ impl Pool {
     /// Makes `w` the owner of a pool whose owner has left. Until then every frame of such a pool passes its depot,
     /// under a lock.
     ///
-    /// Returns false, and changes nothing, if the owner is still there, if another worker was faster, or if `w` is a
-    /// worker of another memory.
+    /// A worker that was claimed after the owner had left may have its slot ([`Worker::slot`]). It owns the pools of that
+    /// worker already.
+    ///
+    /// Returns whether `w` is the owner now. Returns false, and changes nothing, if another owner is still there, if another
+    /// worker was faster, or if `w` is a worker of another memory.
     ///
     /// ```
     /// use netmem::{Memory, MemoryConfig, Pool, PoolConfig};

@@ -176,10 +176,14 @@ impl<L, G> Owned<L, G> {
         is_owner
     }
 
-    /// Makes `worker` the owner if the owner has left. Otherwise returns false, and changes nothing.
+    /// Makes `worker` the owner if the owner has left. Returns whether `worker` is the owner; if not, nothing changed.
     #[cold]
     pub(crate) fn adopt(&self, roster: &Roster, worker: &mut Worker) -> bool {
         let owner = self.owner.load(Relaxed);
+        // It may have the slot of the owner that left.
+        if owner == worker.key() {
+            return true;
+        }
         // As long as this call has the slot, no thread can become a worker with the owner's key. An adopter that was
         // faster has made another key the owner's.
         roster.while_vacant(owner, || {

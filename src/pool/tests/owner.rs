@@ -65,3 +65,18 @@ fn a_worker_of_another_memory_becomes_no_owner() {
     assert!(!pool.adopt(&mut foreign));
     assert!(pool.alloc(&mut foreign).is_some_and(|frame| pool.owns(&frame)));
 }
+
+/// Found: the pool could not be adopted, although the worker owned it already.
+#[test]
+fn a_worker_that_gets_the_slot_of_the_owner_that_left_owns_the_pool() {
+    let memory = memory(1);
+    let mut first = memory.worker().unwrap();
+    let pool = pool(&memory, &mut first, 16);
+    drop(first);
+    let mut heir = memory.worker().unwrap();
+    assert!(pool.adopt(&mut heir));
+    let fast = pool.stats().alloc.fast;
+    (0..2).for_each(|_| pool.alloc(&mut heir).unwrap().free(&mut heir));
+    assert!(pool.stats().alloc.fast > fast);
+    assert!(check(&pool, 0).all_freed());
+}
