@@ -146,7 +146,7 @@ typedef struct {
      * to 512 bytes, and its tailroom 1536 to 1984. `frame_size` less `headroom`: the data of all frames begins at the
      * same place. */
     uint32_t data;
-    /* Maximum number of frames that netmem_pool_resize can set. 0: `frames`. */
+    /* Maximum number of frames that netmem_pool_resize can set. Fewer than `frames`, as 0: `frames`. */
     uint32_t capacity;
     /* Must be 0. */
     uint32_t reserved[5];
@@ -1055,7 +1055,8 @@ int netmem_packet_flow_hash_at(netmem_worker worker,
                                const char *site);
 
 /* Appends the parts of packet `other` to those of `packet`, without a copy. The handle of `other` becomes
- * invalid and its flow hash is lost.
+ * invalid and its flow hash is lost. An offload of either is that of the whole packet then; if both have one, the
+ * packet cannot be made one frame until netmem_packet_set_offload replaces them.
  * Returns 0, or -EINVAL if both are the same packet. */
 int netmem_packet_append_at(netmem_worker worker,
                             netmem_packet packet,
@@ -1063,7 +1064,8 @@ int netmem_packet_append_at(netmem_worker worker,
                             const char *site);
 
 /* Prepends the parts of packet `other` to those of `packet`, without a copy. The handle of `other` becomes
- * invalid. `packet` takes over the flow hash of `other`.
+ * invalid. `packet` takes over the flow hash of `other`. Offloads are as after netmem_packet_append: `checksum_start`
+ * now counts from the first byte of `other`.
  * Returns 0, or -EINVAL if both are the same packet. */
 int netmem_packet_prepend_at(netmem_worker worker,
                              netmem_packet packet,
@@ -1093,7 +1095,8 @@ int netmem_packet_share_at(netmem_worker worker,
 
 /* Merges the parts of a packet into one. Copies the bytes of the other parts into the first part if it is
  * writable and has the tailroom; otherwise copies all bytes into a frame of `pool`.
- * Returns 0, -ENOMEM if the pool has no frame, or -ENOBUFS if the bytes do not fit into one frame. */
+ * Returns 0, -ENOMEM if the pool has no frame, -ENOBUFS if the bytes do not fit into one frame or its headroom has no
+ * room for the offload or timestamp, or -EINVAL if two parts have an offload. */
 int netmem_packet_linearize_at(netmem_worker worker,
                                netmem_packet packet,
                                netmem_pool pool,
@@ -1554,16 +1557,17 @@ int netmem_port_take_unsendable_packets_at(netmem_worker worker,
                                            uint32_t n,
                                            const char *site);
 
-/* Does for a packet what netmem_get_offload does for a frame. The offload is that of the first part. */
+/* Does for a packet what netmem_get_offload does for a frame. The offload is that of the first part that has one, and
+ * `checksum_start` counts from the first byte of the packet. */
 int netmem_packet_get_offload_at(netmem_worker worker,
                                  netmem_packet packet,
                                  netmem_offload *offload,
                                  const char *site);
 
 /* Does for a packet what netmem_set_offload does for a frame. The offload is stored with the first part, and
- * `checksum_start` counts from its first byte.
+ * `checksum_start` counts from its first byte. The other parts have none then.
  * Returns 0, -EINVAL or -ENOBUFS as netmem_set_offload, or -EBUSY if the bytes of the first part are shared
- * (netmem_packet_make_writable). */
+ * (netmem_packet_make_writable). Returns -ENOBUFS too if the bytes of another part with an offload are shared. */
 int netmem_packet_set_offload_at(netmem_worker worker,
                                  netmem_packet packet,
                                  const netmem_offload *offload,

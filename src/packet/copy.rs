@@ -4,7 +4,7 @@ use super::data::Data;
 use super::head::Head;
 use super::heads::HeadCache;
 use super::packet::Packet;
-use crate::pool::{Frame, Pool};
+use crate::pool::{Frame, METADATA_LEN, Pool};
 use crate::sync::{Steps, Worker};
 use crate::wire::offload::Offload;
 use std::mem;
@@ -25,6 +25,19 @@ pub enum CopyError {
         /// Bytes a frame of the pool has room for.
         room: usize,
     },
+    /// The packet has open offload work or a timestamp, and there is no room for it before the copy's data.
+    #[error(
+        "{wanted} bytes of headroom wanted for the packet's offload or timestamp, where the pool's frames have {headroom}"
+    )]
+    NoHeadroom {
+        /// Bytes of headroom that are wanted.
+        wanted: usize,
+        /// Bytes of headroom that a frame of the pool has.
+        headroom: usize,
+    },
+    /// Two parts have open offload work ([`Packet::offload`]). [`Packet::set_offload`] removes both.
+    #[error("two parts of the packet have open offload work, and one frame has room for one")]
+    SecondOffload,
 }
 
 impl Packet {
@@ -81,18 +94,20 @@ impl HeadCache {
             return Ok(());
         }
         let len = packet.len();
+        let offload = {
+            let mut offloads = packet.offloads();
+            let first = offloads.next();
+            if offloads.next().is_some() {
+                return Err(CopyError::SecondOffload);
+            }
+            first
+        };
         let Head { data, next, .. } = packet.put_down();
         let Some(rest) = next.as_ref() else { return Ok(()) };
         let (behind, mut before) = (len.saturating_sub(data.len()), Data::NOTHING);
-        if data.reclaim()
-            && let Ok(room) = data.put(behind)
-        {
-            let copied = rest.copy_to(room);
-            // As in `copied`.
-            room[copied..].fill(0);
-        } else {
+        if !appended(data, rest, behind, offload) {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
-            let frame = copied(w, pool, len, segments, (data.offload(), data.timestamp()))?;
+            let frame = copied(w, pool, len, segments, (offload, data.timestamp()))?;
             before = mem::replace(data, Data::of(frame));
         }
         let rest = next.take();
@@ -159,6 +174,25 @@ impl HeadCache {
     }
 }
 
+/// Copies `rest`, which has `len` bytes, behind the data of the first part, which then has the offload of both. Returns
+/// false, and changes nothing, if the part is not writable or has no room.
+fn appended(data: &mut Data, rest: &Packet, len: usize, offload: Option<Offload>) -> bool {
+    let before = data.len();
+    if !data.reclaim() {
+        return false;
+    }
+    let Ok(room) = data.put(len) else { return false };
+    let copied = rest.copy_to(room);
+    // As in `copied`.
+    room[copied..].fill(0);
+    let is_done = data.offload() == offload || data.set_offload(offload.unwrap_or_default()).is_ok();
+    if !is_done {
+        // There is that much data.
+        let _ = data.trim(before);
+    }
+    is_done
+}
+
 /// Returns a frame of `pool` with a copy of `segments`, which have `len` bytes together. Missing bytes become zeros. The
 /// frame gets the given offload work and timestamp.
 #[track_caller]
@@ -175,8 +209,15 @@ fn copied<'a>(
         frame.set_timestamp(timestamp)
     });
     if let Err(no) = room {
+        let headroom = frame.headroom();
+        let has_data = frame.len() == len;
         frame.free(w);
-        return Err(CopyError::TooLong { len, room: no.room as usize });
+        let error = if has_data && headroom < METADATA_LEN {
+            CopyError::NoHeadroom { wanted: METADATA_LEN, headroom }
+        } else {
+            CopyError::TooLong { len, room: no.room as usize }
+        };
+        return Err(error);
     }
     let mut to = frame.data_mut();
     for bytes in segments {

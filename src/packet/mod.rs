@@ -23,6 +23,7 @@ mod in_flight;
 mod head;
 mod heads;
 #[allow(clippy::module_inception)]
+mod offload;
 mod packet;
 mod packets;
 mod ready;

@@ -6,7 +6,6 @@ use crate::limits::CACHE_LINE;
 use crate::pool::{Frame, NoRoom};
 use crate::slab::Object;
 use crate::sys::lifo::Owned;
-use crate::wire::offload::Offload;
 use std::iter::successors;
 use std::time::Duration;
 
@@ -145,6 +144,11 @@ impl Packet {
         }
     }
 
+    /// The location of the bytes of a part that does not carry them.
+    pub(super) fn put_down_data(&self) -> &Data {
+        &self.head.data
+    }
+
     /// The packet's parts, first to last.
     pub(super) fn parts(&self) -> impl Iterator<Item = &Packet> + Clone {
         successors(Some(self), |part| part.head.next.as_ref())
@@ -181,7 +185,7 @@ impl Packet {
     /// Takes the first part's bytes back, if the others that shared them are gone.
     #[cold]
     #[inline(never)]
-    fn reclaim_first(&mut self) {
+    pub(super) fn reclaim_first(&mut self) {
         self.head.data.reclaim();
         self.pick_up();
     }
@@ -216,31 +220,6 @@ impl Packet {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// As [`Frame::offload`]: the work that the packet's sender left to be done. It is stored with the first part.
-    #[inline]
-    pub fn offload(&self) -> Option<Offload> {
-        match &self.frame {
-            Some(frame) => frame.offload(),
-            None => self.head.data.offload(),
-        }
-    }
-
-    /// As [`Frame::set_offload`]: sets the work that is left to be done to the packet. It is stored with the first part,
-    /// and a checksum in it counts from the start of that part.
-    ///
-    /// # Errors
-    /// [`NoRoom`] as [`Frame::set_offload`], and if others may read the first part or it lies in no frame. The packet is
-    /// unchanged then.
-    pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
-        if self.frame.is_none() {
-            self.reclaim_first();
-        }
-        match &mut self.frame {
-            Some(frame) => frame.set_offload(offload),
-            None => self.head.data.set_offload(offload),
-        }
     }
 
     /// As [`Frame::timestamp`]: the time when the packet was recorded. It is stored with the first part.
@@ -375,7 +354,8 @@ impl Packet {
         DataMut { head: Some(self.put_down()) }.try_for_each(&mut cut)
     }
 
-    /// Appends `other` to this packet's bytes, without a copy. The record of `other` is no longer used.
+    /// Appends `other` to this packet's bytes, without a copy. The record of `other` is no longer used. Open offload work
+    /// of either is that of the whole packet then ([`Packet::offload`]).
     ///
     /// # Cost
     /// One line for each part of this packet.

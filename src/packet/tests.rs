@@ -4,6 +4,7 @@
 mod bytes;
 mod copy_break;
 mod failure;
+mod offloads;
 mod old_bytes;
 mod queued;
 mod scenario;

@@ -34,7 +34,8 @@ fn finish_packet(packet: &mut Packet, call: &str) -> Option<Result<c_int, Failur
     Some(done)
 }
 
-/// Does for a packet what netmem_get_offload does for a frame. The offload is that of the first part.
+/// Does for a packet what netmem_get_offload does for a frame. The offload is that of the first part that has one, and
+/// `checksum_start` counts from the first byte of the packet.
 ///
 /// # Safety
 /// See the module.
@@ -57,9 +58,9 @@ pub unsafe extern "C" fn netmem_packet_get_offload_at(
 }
 
 /// Does for a packet what netmem_set_offload does for a frame. The offload is stored with the first part, and
-/// `checksum_start` counts from its first byte.
+/// `checksum_start` counts from its first byte. The other parts have none then.
 /// Returns 0, -EINVAL or -ENOBUFS as netmem_set_offload, or -EBUSY if the bytes of the first part are shared
-/// (netmem_packet_make_writable).
+/// (netmem_packet_make_writable). Returns -ENOBUFS too if the bytes of another part with an offload are shared.
 ///
 /// # Safety
 /// See the module.

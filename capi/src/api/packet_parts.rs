@@ -5,7 +5,7 @@ use super::packet::{note_given, traced_pool};
 use super::pool::find;
 use super::types::{netmem_packet, netmem_pool, netmem_worker};
 use super::worker::out;
-use crate::errno::{ENOBUFS, ENOMEM};
+use crate::errno::{EINVAL, ENOBUFS, ENOMEM};
 use crate::failure::Failure;
 use crate::misuse::{PACKET, refused};
 use crate::opened::Known;
@@ -48,7 +48,8 @@ fn join(
 }
 
 /// Appends the parts of packet `other` to those of `packet`, without a copy. The handle of `other` becomes
-/// invalid and its flow hash is lost.
+/// invalid and its flow hash is lost. An offload of either is that of the whole packet then; if both have one, the
+/// packet cannot be made one frame until netmem_packet_set_offload replaces them.
 /// Returns 0, or -EINVAL if both are the same packet.
 ///
 /// # Safety
@@ -66,7 +67,8 @@ pub unsafe extern "C" fn netmem_packet_append_at(
 }
 
 /// Prepends the parts of packet `other` to those of `packet`, without a copy. The handle of `other` becomes
-/// invalid. `packet` takes over the flow hash of `other`.
+/// invalid. `packet` takes over the flow hash of `other`. Offloads are as after netmem_packet_append: `checksum_start`
+/// now counts from the first byte of `other`.
 /// Returns 0, or -EINVAL if both are the same packet.
 ///
 /// # Safety
@@ -195,7 +197,11 @@ fn copy(
     let done = packets::change(tag, packet.word, |packet, of| {
         let heads = heads_of(known, *memory_word, of)?;
         let errno = |error: CopyError| {
-            let errno = if matches!(error, CopyError::NoFrame) { ENOMEM } else { ENOBUFS };
+            let errno = match error {
+                CopyError::NoFrame => ENOMEM,
+                CopyError::SecondOffload => EINVAL,
+                _ => ENOBUFS,
+            };
             Failure::new(errno, format!("{call}: {error}"))
         };
         copy(&heads, worker, packet, pool).map_err(errno)
@@ -208,7 +214,8 @@ fn copy(
 
 /// Merges the parts of a packet into one. Copies the bytes of the other parts into the first part if it is
 /// writable and has the tailroom; otherwise copies all bytes into a frame of `pool`.
-/// Returns 0, -ENOMEM if the pool has no frame, or -ENOBUFS if the bytes do not fit into one frame.
+/// Returns 0, -ENOMEM if the pool has no frame, -ENOBUFS if the bytes do not fit into one frame or its headroom has no
+/// room for the offload or timestamp, or -EINVAL if two parts have an offload.
 ///
 /// # Safety
 /// See the module.

@@ -135,6 +135,7 @@ impl Forwarder {
             }
             Err(CopyError::NoFrame) => Reason::NoMem,
             Err(CopyError::TooLong { .. }) => Reason::TxTooLong,
+            Err(CopyError::NoHeadroom { .. } | CopyError::SecondOffload) => Reason::GsoSeg,
         };
         self.lose_packets(reason, once(packet), w);
         None
