@@ -86,7 +86,11 @@ impl HeadCache {
 
     /// Splits a packet after its first `at` bytes. The bytes behind the cut become a packet of their own, with a copy
     /// of the first packet's record. If the cut goes through a part, the two packets share that part: see
-    /// [`HeadCache::share`]. Both packets then carry the part's open offload work ([`Packet::offload`]).
+    /// [`HeadCache::share`]. Both packets then carry the part's timestamp, and the first one its open offload work
+    /// ([`Packet::offload`]); the other one too, unless the cut is behind the start of the checksum.
+    ///
+    /// That work is the whole packet's: a checksum that is completed after the cut is the sum of fewer bytes. Complete it
+    /// before a cut, or join the two packets again first.
     ///
     /// # Errors
     /// Returns [`SplitError`]; the packet is unchanged.
