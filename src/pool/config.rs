@@ -13,8 +13,8 @@ pub struct PoolConfig {
     /// Maximum number of frames, 1..=2^22, rounded up to whole pages: of frames of 2,048 bytes, to an even number. The pool
     /// takes pages as it needs them. Default 4,096.
     pub frames: usize,
-    /// Maximum number of frames that [`Pool::resize`](super::Pool::resize) can set, up to 2^22. 0, the default, means
-    /// `frames`.
+    /// Maximum number of frames that [`Pool::resize`](super::Pool::resize) can set, up to 2^22. A smaller number than
+    /// `frames`, as the default 0, means `frames`.
     pub capacity: usize,
     /// Bytes of a frame: 2048 (default), 4096, 8192, 16384 or 32768.
     pub frame_size: usize,

@@ -165,7 +165,7 @@ pub struct netmem_pool_config {
     /// to 512 bytes, and its tailroom 1536 to 1984. `frame_size` less `headroom`: the data of all frames begins at the
     /// same place.
     pub data: u32,
-    /// Maximum number of frames that netmem_pool_resize can set. 0: `frames`.
+    /// Maximum number of frames that netmem_pool_resize can set. Fewer than `frames`, as 0: `frames`.
     pub capacity: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
