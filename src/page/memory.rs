@@ -109,7 +109,8 @@ impl Memory {
     }
 
     /// Claims a worker's slot. Its home node is its slot modulo the number of nodes, or the node to which an earlier
-    /// worker of the slot moved it.
+    /// worker of the slot moved it. If that worker owned pools when it left, and no other worker adopted them
+    /// ([`Pool::adopt`](crate::pool::Pool::adopt)), the new worker owns them.
     ///
     /// # Errors
     /// [`WorkerError::AllTaken`] when all slots are in use.
