@@ -73,6 +73,25 @@ pub enum HeadCacheError {
         /// The maximum.
         most: usize,
     },
+    /// There is no tunable of this name.
+    #[error(
+        "no tunable {name:?}: there are ready_size, ready_refill, ready_free, defer_max, order, min_partial, cpu_partial \
+         and sheaf_capacity"
+    )]
+    Unknown {
+        /// The requested name.
+        name: String,
+    },
+}
+
+impl HeadCacheError {
+    /// The error of a tunable of the cache below.
+    pub(super) fn of_tunable(error: CacheError) -> HeadCacheError {
+        match error {
+            CacheError::Unknown { name } => HeadCacheError::Unknown { name },
+            error => error.into(),
+        }
+    }
 }
 
 /// Maximum size of an array.

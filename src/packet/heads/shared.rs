@@ -104,7 +104,7 @@ impl Shared {
     pub(super) fn get(&self, name: &str) -> Result<usize, HeadCacheError> {
         match TUNABLES.iter().position(|known| *known == name) {
             Some(at) => Ok(self.tunables[at].load(Relaxed)),
-            None => Ok(self.cache.get(name)?),
+            None => self.cache.get(name).map_err(HeadCacheError::of_tunable),
         }
     }
 
@@ -112,7 +112,7 @@ impl Shared {
     #[cold]
     pub(super) fn set(&self, name: &str, value: usize) -> Result<(), HeadCacheError> {
         let Some(at) = TUNABLES.iter().position(|known| *known == name) else {
-            return Ok(self.cache.set(name, value)?);
+            return self.cache.set(name, value).map_err(HeadCacheError::of_tunable);
         };
         let mut values = [self.size(), self.refill(), self.free(), self.defer_max()];
         values[at] = value;

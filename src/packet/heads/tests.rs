@@ -266,7 +266,12 @@ fn bad_settings_are_refused_and_change_nothing() {
     assert_eq!(bench.heads.set("ready_refill", 129), range("ready_refill", 129, 1, 128));
     assert_eq!(bench.heads.set("ready_free", 0), range("ready_free", 0, 1, 128));
     assert_eq!(bench.heads.set("defer_max", 65537), range("defer_max", 65537, 0, 65536));
-    assert!(matches!(bench.heads.set("colour", 1), Err(HeadCacheError::Cache(_))));
+    let names =
+        "ready_size, ready_refill, ready_free, defer_max, order, min_partial, cpu_partial and sheaf_capacity";
+    for refused in [bench.heads.set("colour", 1), bench.heads.get("colour").map(drop)] {
+        let text = refused.unwrap_err().to_string();
+        assert_eq!(text, format!("no tunable \"colour\": there are {names}"));
+    }
     assert_eq!(bench.heads.get("ready_size"), Ok(128));
     bench.heads.set("min_partial", 9).unwrap();
     assert_eq!(bench.heads.get("min_partial"), Ok(9));
