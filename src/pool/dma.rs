@@ -70,7 +70,8 @@ pub trait DmaMapper: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The reason of a refusal. The pages go back to the memory, and the allocation that wanted them finds none. The
-    /// refusal is counted ([`PoolStats::map_failed`](super::PoolStats::map_failed)).
+    /// refusal is counted ([`PoolStats::map_failed`](super::PoolStats::map_failed)). If the mapping does not end within
+    /// 64-bit addresses, the pool removes it, and counts it too.
     fn map(&self, first: NonNull<u8>, bytes: usize) -> io::Result<u64>;
 
     /// Removes a mapping, at the address that `map` returned. The device does not use it any more.
@@ -136,7 +137,7 @@ impl Dma {
             DmaMap::None => return true,
             DmaMap::Umem | DmaMap::Memif => Some((address.addr() - memory.region().base().addr()) as u64),
             DmaMap::Mapper(mapper) => {
-                NonNull::new(address).and_then(|first| mapper.map(first, pages * PAGE_SIZE).ok())
+                NonNull::new(address).and_then(|first| mapped(&**mapper, first, pages * PAGE_SIZE))
             }
         };
         let (Some(first), Some(number)) = (first, memory.index(block.number())) else {
@@ -178,4 +179,14 @@ impl Dma {
     pub(crate) fn failed(&self) -> u64 {
         self.failed.get()
     }
+}
+
+/// Maps memory, if all its bytes have an address.
+fn mapped(mapper: &dyn DmaMapper, first: NonNull<u8>, bytes: usize) -> Option<u64> {
+    let at = mapper.map(first, bytes).ok()?;
+    if at.checked_add(bytes as u64 - 1).is_none() {
+        mapper.unmap(at, bytes);
+        return None;
+    }
+    Some(at)
 }

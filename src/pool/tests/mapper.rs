@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The device's own addresses begin here, far from the process's.
@@ -176,5 +177,44 @@ fn a_mapper_that_panics_costs_no_page() {
         assert!(device.told().mapped.is_empty());
         drop((pool, w));
         assert_eq!(memory.stats().free, all);
+    }
+}
+
+/// A device with its mappings at the end of the address space, of which the last may go beyond it.
+#[derive(Debug)]
+struct AtTheEnd {
+    first: u64,
+    unmaps: AtomicUsize,
+}
+
+impl DmaMapper for AtTheEnd {
+    fn map(&self, _: NonNull<u8>, _: usize) -> io::Result<u64> {
+        Ok(self.first)
+    }
+
+    fn unmap(&self, at: u64, _: usize) {
+        assert_eq!(at, self.first);
+        self.unmaps.fetch_add(1, Relaxed);
+    }
+}
+
+/// Found: the address of a frame was computed beyond the last address.
+#[test]
+fn a_mapping_that_ends_beyond_the_last_address_is_refused() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    // One page, since the pool has only one.
+    for (first, fits) in [(u64::MAX - PAGE_SIZE as u64 + 1, true), (u64::MAX - PAGE_SIZE as u64 + 2, false)] {
+        let device = Arc::new(AtTheEnd { first, unmaps: AtomicUsize::new(0) });
+        let dma = DmaMap::Mapper(device.clone());
+        let config = PoolConfig { frames: 2, dma, ..PoolConfig::default() };
+        let pool = Pool::new(&memory, &mut w, &config).unwrap();
+        let frame = pool.alloc(&mut w);
+        assert_eq!((frame.is_some(), pool.stats().map_failed), (fits, u64::from(!fits)));
+        let address = frame.as_ref().and_then(|frame| pool.device_address(frame));
+        assert!(address.is_none_or(|address| address > first));
+        frame.into_iter().for_each(|frame| frame.free(&mut w));
+        drop(pool);
+        assert_eq!(device.unmaps.load(Relaxed), 1, "also the refused one is taken back");
     }
 }
