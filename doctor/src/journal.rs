@@ -12,7 +12,7 @@ use lock::Lock;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,7 +31,7 @@ pub struct Journal {
 #[non_exhaustive]
 pub enum JournalError {
     /// The file cannot be written or read.
-    #[error("journal {path}: {error}: give another one with --journal, or run it as root")]
+    #[error("journal {path}: {error}: {}", remedy(.error))]
     File {
         /// The file.
         path: PathBuf,
@@ -42,6 +42,14 @@ pub enum JournalError {
     #[error("journal {path}: it is a symbolic link, which is not followed: remove it, or give another file")]
     Link {
         /// The link.
+        path: PathBuf,
+    },
+    /// The path names a folder, a device, a pipe or a socket. Nothing was done, and it is left alone.
+    #[error(
+        "journal {path}: it is a folder, a device, a pipe or a socket, which is left alone: give another file"
+    )]
+    NoFile {
+        /// The path.
         path: PathBuf,
     },
     /// Another process makes or undoes changes of this journal, or will undo them. Nothing was done.
@@ -55,7 +63,7 @@ pub enum JournalError {
     },
     /// Other users could have written the file. Its commands would be run.
     #[error(
-        "journal {path}: another user may write it or owns it, so its commands are not run: remove it, or chown and chmod 600 it"
+        "journal {path}: another user may write it or owns it, so its commands are not run: give another file, or chown and chmod 600 it"
     )]
     OtherUsers {
         /// The file.
@@ -143,7 +151,7 @@ impl Journal {
     pub fn lock(&self) -> Result<(), JournalError> {
         let mut held = self.held();
         if held.is_none() {
-            *held = Some(Lock::take(&self.path).map_err(|error| self.unlocked(error))?);
+            *held = Some(Lock::take(&self.path)?);
         }
         Ok(())
     }
@@ -249,15 +257,9 @@ impl Journal {
     }
 
     fn lines(&self) -> Result<Vec<Line>, JournalError> {
-        let Some(mut file) = lock::open(&self.path).map_err(|error| self.failed(error))? else {
-            return Ok(Vec::new());
-        };
-        let state = file.metadata().map_err(|error| self.failed(error))?;
-        if state.uid() != rustix::process::geteuid().as_raw() || state.mode() & 0o022 != 0 {
-            return Err(JournalError::OtherUsers { path: self.path.clone() });
-        }
+        let Some(mut file) = lock::open(&self.path)? else { return Ok(Vec::new()) };
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|error| self.failed(error))?;
+        file.read_to_string(&mut text).map_err(|error| failed(&self.path, error))?;
         let change = |(at, line): (usize, &str)| {
             let (path, number) = (self.path.clone(), at + 1);
             match serde_json::from_str::<Line>(line) {
@@ -274,13 +276,14 @@ impl Journal {
     /// new contents, and never half of a line.
     fn write(&self, lines: &[Line]) -> Result<(), JournalError> {
         let texts = lines.iter().map(|line| serde_json::to_string(line).map(|text| text + "\n"));
-        let text: String = texts.collect::<Result<_, _>>().map_err(|error| self.failed(error.into()))?;
+        let text: String =
+            texts.collect::<Result<_, _>>().map_err(|error| failed(&self.path, error.into()))?;
         let replaced = self.replace(&text);
         if replaced.is_ok() || !lines.is_empty() {
-            return replaced.map_err(|error| self.failed(error));
+            return replaced;
         }
         // A full disk has room for no new file, not even for an empty one.
-        remove(&self.path).map_err(|error| self.failed(error))?;
+        remove(&self.path).map_err(|error| failed(&self.path, error))?;
         // Not before: the file of the next process is another one.
         self.unlock();
         Ok(())
@@ -293,20 +296,15 @@ impl Journal {
         }
     }
 
-    fn replace(&self, text: &str) -> io::Result<()> {
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let mut name = self.path.clone().into_os_string();
-        name.push(".new");
-        let beside = PathBuf::from(name);
-        // Left by a process that was killed.
-        remove(&beside)?;
-        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    fn replace(&self, text: &str) -> Result<(), JournalError> {
+        let (beside, mut file) = self.make_beside().map_err(|error| failed(&self.path, error))?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        let written = written.map_err(|error| failed(&self.path, error));
         // Before it has its name, so that no other process locks it.
-        let locked = written.and_then(|()| Lock::of(file, &self.path));
-        let renamed = locked.and_then(|lock| fs::rename(&beside, &self.path).map(|()| lock));
+        let locked = written.and_then(|()| Lock::of(file, &self.path, true));
+        let renamed = locked.and_then(|lock| {
+            fs::rename(&beside, &self.path).map(|()| lock).map_err(|error| failed(&self.path, error))
+        });
         let lock = renamed.inspect_err(|_| {
             let _ = remove(&beside);
         })?;
@@ -314,11 +312,25 @@ impl Journal {
         Ok(())
     }
 
+    /// Makes a file beside the journal with a name that no other file has.
+    fn make_beside(&self) -> io::Result<(PathBuf, File)> {
+        let mut number = 0;
+        loop {
+            let mut name = self.path.clone().into_os_string();
+            name.push(format!(".{}-{number}", std::process::id()));
+            let beside = PathBuf::from(name);
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                made => return made.map(|file| (beside, file)),
+            }
+        }
+    }
+
     /// Locks the journal, if its file exists.
     fn lock_existing(&self) -> Result<(), JournalError> {
         let mut held = self.held();
         if held.is_none() {
-            *held = Lock::take_existing(&self.path).map_err(|error| self.unlocked(error))?;
+            *held = Lock::take_existing(&self.path)?;
         }
         Ok(())
     }
@@ -326,20 +338,25 @@ impl Journal {
     fn held(&self) -> MutexGuard<'_, Option<Lock>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn unlocked(&self, error: io::Error) -> JournalError {
-        match error.kind() {
-            io::ErrorKind::WouldBlock => JournalError::InUse { path: self.path.clone() },
-            _ => self.failed(error),
-        }
+/// Returns the error of a step with the file at this path.
+fn failed(path: &Path, error: io::Error) -> JournalError {
+    let path = path.to_owned();
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return JournalError::InUse { path };
     }
+    match error.raw_os_error() {
+        Some(errno) if errno == Errno::LOOP.raw_os_error() => JournalError::Link { path },
+        _ => JournalError::File { path, error },
+    }
+}
 
-    fn failed(&self, error: io::Error) -> JournalError {
-        let path = self.path.clone();
-        match error.raw_os_error() {
-            Some(errno) if errno == Errno::LOOP.raw_os_error() => JournalError::Link { path },
-            _ => JournalError::File { path, error },
-        }
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "give another file, or run it as root",
+        io::ErrorKind::NotFound => "make its folder first, or give another file",
+        _ => "give another file",
     }
 }
 

@@ -270,7 +270,8 @@ pub struct ForwardArgs {
     ///
     /// If netmem is killed, the broker undoes the changes. Each change is written to the journal FILE before it is made. If the
     /// broker is killed too, netmem doctor --undo --journal FILE undoes them. A FILE that already has changes, or belongs to another
-    /// run, is refused. If one change cannot be made, all are undone and nothing is forwarded.
+    /// run, is refused, and so is one in a folder that does not exist, except /run/netmem. If one change cannot be made, all are undone
+    /// and nothing is forwarded.
     #[arg(long, value_name = "FILE", conflicts_with = "check", hide_short_help = true, help_heading = RUN)]
     pub fix: Option<PathBuf>,
 

@@ -1,8 +1,10 @@
 //! Tests of the journal.
 
 use super::*;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ fn file_made(path: &Path) -> Change {
 #[test]
 fn changes_are_undone_in_reverse_order_and_the_journal_is_removed() {
     let folder = folder("back");
-    let journal = of_any(&folder.join("run/journal"));
+    let journal = of_any(&folder.join("journal"));
     let (outer, within) = (folder.join("outer"), folder.join("outer/within"));
     let made = Change::run(
         &format!("mkdir {}", outer.display()),
@@ -110,13 +112,15 @@ fn a_journal_stays_locked_when_its_last_change_was_undone_or_was_not_made() {
 #[test]
 fn where_the_journal_cannot_be_written_all_changes_are_taken_back_all_the_same() {
     let folder = folder("full");
-    let journal = of_any(&folder.join("journal"));
+    let mut journal = of_any(&folder.join("journal"));
     let [first, second, third] = ["first", "second", "third"].map(|name| folder.join(name));
     for path in [&first, &second, &third] {
         journal.make(&file_made(path)).unwrap();
     }
-    // No file can be written beside the journal.
-    fs::create_dir(folder.join("journal.new")).unwrap();
+    // No file can be written beside the journal: its name would be too long.
+    let long = folder.join("j".repeat(255));
+    fs::rename(&journal.path, &long).unwrap();
+    journal.path = long;
     // The last write removes the journal, which works.
     assert_eq!(journal.undo().unwrap().done.len(), 3);
     assert!(![&first, &second, &third].iter().any(|path| path.exists()) && !journal.path.exists());
@@ -209,6 +213,82 @@ fn a_journal_that_is_a_symbolic_link_is_refused_with_one_line() {
         }
         assert_eq!((made.exists(), file.exists()), (false, contents.is_some()));
     }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Seen: `netmem doctor --undo --journal` and `netmem forward --fix` removed a device node and another user's empty file, which they
+/// refused, and replaced a device of mode 600.
+#[test]
+fn what_is_no_file_of_this_user_alone_is_refused_and_left_alone() {
+    let folder = folder("no-file");
+    let path = |name: &str| folder.join(name);
+    fs::create_dir(path("folder")).unwrap();
+    let _socket = UnixListener::bind(path("socket")).unwrap();
+    let node = |name: &str, kind, mode| {
+        let made = mknodat(CWD, path(name), kind, Mode::from_raw_mode(mode), makedev(1, 3));
+        made.map(|()| path(name))
+    };
+    let mut no_files = vec![path("folder"), path("socket"), node("pipe", FileType::Fifo, 0o600).unwrap()];
+    // Only root makes devices.
+    no_files.extend(node("device", FileType::CharacterDevice, 0o600));
+    no_files.extend(node("open-device", FileType::CharacterDevice, 0o666));
+    let writable = path("writable");
+    fs::write(&writable, "").unwrap();
+    fs::set_permissions(&writable, Permissions::from_mode(0o666)).unwrap();
+    let mut of_others = vec![writable, path("other")];
+    fs::write(path("other"), "").unwrap();
+    if chown(path("other"), Some(65534), None).is_err() {
+        of_others.pop();
+    }
+    let made = path("made");
+    for (paths, why) in
+        [(no_files, "it is a folder, a device, a pipe"), (of_others, "another user may write it")]
+    {
+        for path in paths {
+            let number = || fs::symlink_metadata(&path).map(|state| (state.ino(), state.mode())).unwrap();
+            let before = number();
+            let journal = of_any(&path);
+            for refused in [journal.lock(), journal.make(&file_made(&made)), journal.undo().map(drop)] {
+                let line = refused.unwrap_err().to_string();
+                assert!(line.contains(why), "{line}");
+            }
+            journal.unlock();
+            assert_eq!(number(), before, "{}", path.display());
+        }
+    }
+    assert!(!made.exists());
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Seen: an empty file of the user was removed, and so was a file whose name is the journal's with `.new` behind it.
+#[test]
+fn files_that_this_process_has_not_made_stay() {
+    let folder = folder("not-made");
+    let (journal, beside) = (of_any(&folder.join("journal")), folder.join("journal.new"));
+    fs::write(&beside, "the user's").unwrap();
+    fs::write(&journal.path, "").unwrap();
+    fs::set_permissions(&journal.path, Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(journal.undo().unwrap().done.len(), 0);
+    journal.lock().unwrap();
+    journal.unlock();
+    assert!(journal.path.exists());
+    journal.make(&file_made(&folder.join("made"))).unwrap();
+    assert_eq!(journal.undo().unwrap().done.len(), 1);
+    assert_eq!(fs::read_to_string(&beside).unwrap(), "the user's");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the journal was used and removed");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Seen: `--fix /nonexistent/dir/j` made the folders and left them. The line named `--journal`, which `netmem forward` does not have.
+#[test]
+fn a_journal_in_a_missing_folder_is_refused_and_the_folder_is_not_made() {
+    let folder = folder("missing");
+    let journal = of_any(&folder.join("dir/journal"));
+    for refused in [journal.lock(), journal.make(&file_made(&folder.join("made")))] {
+        let line = refused.unwrap_err().to_string();
+        assert!(line.ends_with("(os error 2): make its folder first, or give another file"), "{line}");
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     fs::remove_dir_all(folder).unwrap();
 }
 
