@@ -25,9 +25,13 @@ fn capabilities(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let any = |of: &dyn Fn(&Device) -> bool| wanted.ports.iter().any(|port| of(&port.device));
     let xdp = any(&|device| matches!(device, Device::Xdp(_)));
     let raw = xdp || any(&|device| matches!(device, Device::Packet(_)));
+    let opens = xdp && !admin || any(&makes_tap);
+    // A router asks the kernel for the neighbours of the kernel's routes.
+    let is_on_a_link = |device: &Device| device.interface().is_some() || matches!(device, Device::Tap(_));
+    let asks = wanted.kernel_routes && any(&is_on_a_link);
     let needs = [
         ("CAP_NET_RAW", raw && !has("CAP_NET_RAW")),
-        ("CAP_NET_ADMIN", !has("CAP_NET_ADMIN") && (xdp && !admin || any(&makes_tap))),
+        ("CAP_NET_ADMIN", !has("CAP_NET_ADMIN") && (opens || asks)),
         ("CAP_BPF", xdp && !admin && !has("CAP_BPF")),
     ];
     let missing: Vec<_> =
@@ -40,7 +44,11 @@ fn capabilities(host: &Host, wanted: &Wanted, found: &mut Findings) {
     } else {
         &missing.join(",").to_lowercase()
     };
-    let what = format!("this process lacks {}", missing.join(", "));
+    let why = match missing.contains(&"CAP_NET_ADMIN") && !opens {
+        true => ", by which a router with --routes kernel asks for neighbours",
+        false => "",
+    };
+    let what = format!("this process lacks {}{why}", missing.join(", "));
     let remedy = format!("setcap {all}+ep \"$(command -v netmem)\", or run it as root");
     // There it may be root. Capabilities for the network count, if the container has them.
     let is_for_the_first = missing.iter().any(|name| !name.starts_with("CAP_NET_"));

@@ -398,11 +398,30 @@ fn a_container_that_lacks_a_capability_for_the_network_is_told_to_get_it() {
     let found = after(|host, wanted| {
         host.process.in_user_namespace = true;
         host.process.capabilities.clear();
-        wanted.ports = vec![packet("eth0")];
+        (wanted.ports, wanted.kernel_routes) = (vec![packet("eth0")], false);
     });
     let finding = found.iter().find(|finding| finding.rule == "capabilities").unwrap();
     assert!(finding.what.ends_with("this process lacks CAP_NET_RAW"), "{finding}");
     assert_eq!(finding.remedy, "start the container with --cap-add NET_RAW");
+}
+
+/// Seen: with packet ports alone nothing was found, and no neighbour was.
+#[test]
+fn a_router_that_follows_the_kernels_routes_needs_the_capability_to_ask_for_neighbours() {
+    let found = |kernel_routes, ports: fn() -> Vec<WantedPort>| {
+        after(|host, wanted| {
+            host.process.capabilities.remove("CAP_NET_ADMIN");
+            (wanted.ports, wanted.kernel_routes) = (ports(), kernel_routes);
+        })
+    };
+    let finding = one(found(true, || vec![packet("eth0")]));
+    assert_eq!((finding.rule, finding.harm), ("capabilities", Harm::Fails));
+    assert!(
+        finding.what.contains("lacks CAP_NET_ADMIN, by which a router with --routes kernel asks"),
+        "{finding}"
+    );
+    assert_eq!(found(false, || vec![packet("eth0")]), []);
+    assert_eq!(found(true, Vec::new), []);
 }
 
 /// Found in a review: a controller without a kind, which is itself hardware, was not seen.
