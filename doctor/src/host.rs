@@ -125,6 +125,8 @@ pub struct Interface {
     pub has_carrier: bool,
     /// Its MTU in bytes.
     pub mtu: u32,
+    /// The type of its frames (`ARPHRD_…`), as in `/sys/class/net/NAME/type`. None in a host that an older version saved.
+    pub frame_type: Option<u16>,
     /// The kind of a software device, such as `veth`, `bridge` or `vlan`. None for hardware.
     pub kind: Option<String>,
     /// The interface that it belongs to: a bridge, a bond, a VRF.

@@ -202,11 +202,12 @@ mod tests {
         for error in now {
             assert_eq!(refused(&error), Failure::NotNow(error.to_string()));
         }
-        let never: [OpenError; 9] = [
+        let never: [OpenError; 10] = [
             XdpError::UnknownInterface { interface: name() }.into(),
             OpenError::NoQueueForWorker { error: XdpError::GuardPages, workers: 2 },
             XdpError::InterfaceDown { interface: name() }.into(),
             OpenError::QueueCount(name()),
+            OpenError::NotEthernet(name()),
             AfPacketError::NotPermitted(name()).into(),
             AfPacketError::InterfaceDown(name()).into(),
             TapError::NoDriver(name()).into(),

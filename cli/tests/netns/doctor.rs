@@ -69,7 +69,7 @@ fn a_host_with_two_interfaces_that_are_up_has_nothing_wrong() {
 /// interfaces, and the rules that the fault breaks.
 type Fault = (&'static [&'static str], &'static [&'static str], &'static str, &'static [&'static str]);
 
-const FAULTS: [Fault; 17] = [
+const FAULTS: [Fault; 19] = [
     (&[], &[], "nosuch", &["missing"]),
     (&["link property add dev x0 altname other0"], &[], "other0", &["renamed"]),
     (&["link set x0 down"], &[], "x0", &["down"]),
@@ -96,6 +96,13 @@ const FAULTS: [Fault; 17] = [
     (&[], &[], "memif:/etc/passwd,role=server", &["socket"]),
     (&[], &[], "memif:/etc/passwd", &["socket"]),
     (&[], &[], "tap:x0", &["tap-name"]),
+    (&["tuntap add dev tap0 mode tap"], &["link del tap0"], "tap:tap0", &["down"]),
+    (
+        &["tuntap add dev tun0 mode tun", "link set tun0 up"],
+        &["link del tun0"],
+        "tun0 packet:tun0",
+        &["not-ethernet"],
+    ),
 ];
 
 #[test]

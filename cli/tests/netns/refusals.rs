@@ -34,6 +34,23 @@ fn an_interface_that_is_unknown_or_down_or_lacks_the_queue_is_refused() {
     bed.assert_nothing_left();
 }
 
+/// Seen: the exit code of an xdp port on a tun was 3, by which a service is started again for ever, and its line asked whether the
+/// interface was still there.
+#[test]
+fn an_interface_without_ethernet_frames_is_refused_for_good() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    if !bed.dut.makes("ip", "tuntap add dev tun0 mode tun") {
+        return;
+    }
+    bed.dut.ip("link set dev tun0 up");
+    assert_refused(
+        forward(&mut netmem(&bed), ["one", "tun0"]),
+        &["tun0 is not an Ethernet interface", "veth"],
+    );
+    bed.dut.ip("link del tun0");
+    bed.assert_nothing_left();
+}
+
 /// Found by reasoning: a router with one interface by two of its names opened it twice.
 #[test]
 fn an_interface_that_is_given_by_two_of_its_names_is_refused() {

@@ -56,6 +56,7 @@ fn link(body: &[u8]) -> Option<Link> {
         index: message.header.index,
         is_up: message.header.flags.contains(LinkFlags::Up),
         has_carrier: message.header.flags.contains(LinkFlags::LowerUp),
+        frame_type: Some(message.header.link_layer_type.into()),
         ..Interface::default()
     };
     let (mut name, mut controller, mut below) = (String::new(), None, None);
@@ -98,6 +99,7 @@ mod tests {
     fn the_loopback_interface_is_found_with_its_mtu() {
         let (interfaces, parents) = all().unwrap();
         let lo = &interfaces["lo"];
+        assert_eq!(lo.frame_type, Some(772));
         assert!(lo.index > 0 && lo.mtu > 0 && lo.kind.is_none() && !parents.contains_key("lo"), "{lo:?}");
     }
 }

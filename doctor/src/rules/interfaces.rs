@@ -1,6 +1,6 @@
 //! Rules about interfaces: whether each exists and is up, and its MTU.
 
-use super::{interface, listed};
+use super::{interface, is_ethernet, listed};
 use crate::change::Change;
 use crate::finding::{Findings, Harm};
 use crate::host::{Host, Interface};
@@ -30,11 +30,19 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
                 format!("write {}", port.name.replace(name, own)),
             );
         }
+        if !is_ethernet(its, &port.device) {
+            let what = "the interface does not carry Ethernet frames".to_owned();
+            let remedy = "give an Ethernet interface, such as veth or tap".to_owned();
+            found.add("not-ethernet", Harm::Fails, &port.name, what, remedy);
+            continue;
+        }
         link(host, port, (own, its), found);
         frames(wanted, port, (own, its), found);
     }
     for (port, place) in wanted.xdp() {
-        if let Some((own, its)) = interface(host, &place.interface) {
+        if let Some((own, its)) =
+            interface(host, &place.interface).filter(|(_, its)| is_ethernet(its, &port.device))
+        {
             modes(port, place.mode, (own, its), found);
         }
     }
@@ -60,16 +68,21 @@ fn missing(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
     found.add("missing", Harm::Fails, &port.name, what, remedy);
 }
 
-/// Checks whether packets can pass.
-fn link(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
-    let up = |name: &str| {
-        Change::run(&format!("ip link set dev {name} up"), &format!("ip link set dev {name} down"))
-    };
+fn up(name: &str) -> Change {
+    Change::run(&format!("ip link set dev {name} up"), &format!("ip link set dev {name} down"))
+}
+
+/// Adds a finding if the interface is down. Returns true if it is.
+pub(super) fn is_down(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) -> bool {
     if !its.is_up {
         found.mend("down", Harm::Fails, &port.name, "the interface is down".to_owned(), up(name));
-        return;
     }
-    if its.has_carrier {
+    !its.is_up
+}
+
+/// Checks whether packets can pass.
+fn link(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    if is_down(port, (name, its), found) || its.has_carrier {
         return;
     }
     let what = "it has no carrier: the other end is down or missing".to_owned();

@@ -78,6 +78,18 @@ fn interface<'a>(host: &'a Host, name: &str) -> Option<(&'a str, &'a Interface)>
     host.interface(name)
 }
 
+/// Returns true if the interface may carry Ethernet frames, as each port needs. The frames of a loopback interface are some with
+/// addresses of zeros, which only xdp ports take.
+fn is_ethernet(its: &Interface, device: &Device) -> bool {
+    const ETHER: u16 = 1;
+    const LOOPBACK: u16 = 772;
+    match its.frame_type {
+        None | Some(ETHER) => true,
+        Some(LOOPBACK) => matches!(device, Device::Xdp(_)),
+        Some(_) => false,
+    }
+}
+
 /// `0, 1 and 5`
 fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();

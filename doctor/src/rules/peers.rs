@@ -1,6 +1,7 @@
 //! Rules about peers at sockets, files, and the names of TAP interfaces.
 
-use super::interface;
+use super::interfaces::is_down;
+use super::{interface, is_ethernet};
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
 use crate::wanted::{Device, Wanted, WantedPort};
@@ -55,13 +56,16 @@ fn memif(host: &Host, port: &WantedPort, (path, is_server): (&Path, bool), found
     }
 }
 
-/// Finds an interface that exists with the name of a TAP interface and is another kind. The kernel then makes none.
+/// Finds an interface that exists with the name of a TAP interface and is another kind: the kernel then makes none. A TAP interface
+/// that exists is not set up by its port.
 fn tap(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
     let Some((own, its)) = interface(host, name) else { return };
-    if its.kind.as_deref() != Some("tun") {
+    if its.kind.as_deref() != Some("tun") || !is_ethernet(its, &port.device) {
         let what = format!("there is an interface {own} already, which is no TAP interface");
         let remedy = format!("give another name, or packet:{own}, which uses that interface");
         found.add("tap-name", Harm::Fails, &port.name, what, remedy);
+    } else {
+        is_down(port, (own, its), found);
     }
 }
 

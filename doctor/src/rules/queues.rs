@@ -1,6 +1,6 @@
 //! Rules about queues and rings of the devices below xdp ports.
 
-use super::interface;
+use super::{interface, is_ethernet};
 use crate::change::Change;
 use crate::finding::{Findings, Harm};
 use crate::host::{Host, Interface, QueueCounts};
@@ -10,6 +10,9 @@ use netmem::port::xdp::XdpModePreference;
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
+        if !is_ethernet(its, &port.device) {
+            continue;
+        }
         match its.queues {
             Some(queues) => {
                 too_few(host, wanted, (port, place), (name, queues), found);

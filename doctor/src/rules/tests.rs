@@ -199,7 +199,7 @@ const TOGETHER: [Fault; 30] = [
 ];
 
 /// Faults that hide another, or that another hides.
-const ALONE: [Fault; 22] = [
+const ALONE: [Fault; 25] = [
     ("locked-maps", Harm::Fails, |host, _| host.kernel.release = "5.10.0-32-amd64".into()),
     ("native-mtu", Harm::Slow, |host, wanted| {
         host.interfaces.get_mut("eth1").unwrap().mtu = 9000;
@@ -248,6 +248,20 @@ const ALONE: [Fault; 22] = [
         there(host, "/run/memif.sock");
         host.paths.listened.insert("/run/memif.sock".into());
         wanted.ports.push(memif(true));
+    }),
+    // Seen: `doctor packet:tun0` found nothing for a tun, and one for xdp that is slow.
+    ("not-ethernet", Harm::Fails, |host, wanted| {
+        host.interfaces.insert("tun0".into(), Interface { frame_type: Some(65534), ..soft("tun", None) });
+        wanted.ports[0] = packet("tun0");
+    }),
+    ("not-ethernet", Harm::Fails, |host, wanted| {
+        host.interfaces.insert("tun0".into(), Interface { frame_type: Some(65534), ..soft("tun", None) });
+        wanted.ports[0] = xdp("tun0");
+    }),
+    // Seen: nothing was found for a TAP interface that was down.
+    ("down", Harm::Fails, |host, wanted| {
+        host.interfaces.insert("tap0".into(), Interface { is_up: false, ..soft("tun", None) });
+        wanted.ports.push(tap("tap0"));
     }),
     ("tap-name", Harm::Fails, |host, wanted| {
         host.interfaces.insert("tap0".into(), soft("veth", None));

@@ -10,6 +10,7 @@ use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::port::tap::{TapConfig, TapPort};
 use netmem::port::xdp::{Netdev, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues};
+use netmem::system::errno::Errno;
 use netmem::wire::MacAddr;
 use netmem::{Fill, MemifPort, Pool, Port, Worker};
 use std::path::Path;
@@ -172,6 +173,7 @@ impl PortOpener {
         let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
         let (punt, take) = (spec.punt.unwrap_or(self.config.punt), spec.take.clone());
         let config = XdpConfig { rings, mode, punt, take, cut_mtu, ..XdpConfig::default() };
+        check_frames(&spec.interface)?;
         let count = queue_count(spec, workers)?;
         let umem = self.shared_umem(spec, pool)?;
         let refused = |error| match error {
@@ -208,6 +210,15 @@ fn queue_count(spec: &XdpSpec, workers: usize) -> Result<u32, OpenError> {
 /// Returns this end of a link without an interface: a locally administered MAC address with the port's number.
 fn made_up(place: PortPlace) -> MacAddr {
     MacAddr::new([0x02, b'n', b'e', b't', 0, place.port as u8])
+}
+
+/// Checks that an interface carries Ethernet frames, if there is one of this name. Those of a loopback interface are some.
+fn check_frames(interface: &str) -> Result<(), OpenError> {
+    let Ok(netdev) = Netdev::open(interface) else { return Ok(()) };
+    if netdev.is_loopback() != Ok(true) && netdev.mac() == Err(Errno::AFNOSUPPORT) {
+        return Err(OpenError::NotEthernet(interface.to_owned()));
+    }
+    Ok(())
 }
 
 /// Returns this end of an interface's link: its own address and MTU. A loopback interface has no address, and zeros in its

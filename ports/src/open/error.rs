@@ -109,6 +109,9 @@ pub enum OpenError {
     /// The host's own addresses, which a packet port leaves to the kernel.
     #[error("read the host's addresses: {0}{remedy}", remedy = addresses_remedy(.0))]
     Addresses(#[source] io::Error),
+    /// The interface of an `xdp` port does not carry Ethernet frames.
+    #[error("interface {0} is not an Ethernet interface: use veth or tap")]
+    NotEthernet(String),
     /// The interface does not report its properties.
     #[error("{what} of {interface}: {error}{}", interface_remedy(.error))]
     Interface {
