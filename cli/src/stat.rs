@@ -6,14 +6,14 @@ mod value;
 
 use crate::args::StatArgs;
 use crate::control::client::{self, Client};
-use crate::control::{Record, path_of_run};
+use crate::control::{Record, connect_at_once, path_of_run};
 use crate::failure::Failure;
 use crate::{output, stop};
 use netmem::system::errno::descriptor_remedy_of;
 use serde::Serializer;
 use serde::ser::SerializeMap;
 use serde_json::{Value, json};
-use std::os::unix::net::UnixStream;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -122,8 +122,11 @@ fn unix_time() -> f64 {
 /// answer. A caller without descriptors cannot know, and asks again.
 pub fn has_ended(path: &Path) -> bool {
     (0..20).any(|_| {
-        let connected = UnixStream::connect(path);
-        let gone = connected.is_err_and(|error| descriptor_remedy_of(&error).is_empty());
+        let connected = connect_at_once(path);
+        let is_end = |error: io::Error| {
+            error.kind() != ErrorKind::WouldBlock && descriptor_remedy_of(&error).is_empty()
+        };
+        let gone = connected.is_err_and(is_end);
         if !gone {
             thread::sleep(TICK);
         }

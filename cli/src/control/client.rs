@@ -2,16 +2,22 @@
 
 use super::record::Record;
 use super::request::Answer;
+use super::socket::connect_at_once;
 use crate::log::{self, Level};
 use netmem::system::errno::descriptor_remedy_or;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The time limit of a whole answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time limit of a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval at which a connection is tried again.
+const TICK: Duration = Duration::from_millis(20);
 /// The time after which a line says that the answer is late.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Maximum bytes of an answer. All routes of the Internet take less.
@@ -30,12 +36,33 @@ impl Client {
     /// # Errors
     /// One line with the remedy.
     pub fn connect(path: &Path) -> Result<Client, String> {
+        Client::connect_within(path, CONNECT_TIMEOUT)
+    }
+
+    /// As [`Client::connect`], and waits for this time until a listener has room for one more.
+    pub(super) fn connect_within(path: &Path, patience: Duration) -> Result<Client, String> {
         let at = path.display();
-        let stream = UnixStream::connect(path).map_err(|error| {
-            let otherwise = format!("; check that netmem forward --control {at} is running as your user");
-            format!("control socket {at}: {error}{}", descriptor_remedy_or(&error, &otherwise))
-        })?;
-        Ok(Client { path: path.to_owned(), stream })
+        let until = Instant::now() + patience;
+        loop {
+            match connect_at_once(path) {
+                Ok(stream) => return Ok(Client { path: path.to_owned(), stream }),
+                Err(error) if error.kind() != ErrorKind::WouldBlock => {
+                    let otherwise =
+                        format!("; check that netmem forward --control {at} is running as your user");
+                    return Err(format!(
+                        "control socket {at}: {error}{}",
+                        descriptor_remedy_or(&error, &otherwise)
+                    ));
+                }
+                Err(_) if Instant::now() >= until => {
+                    return Err(format!(
+                        "control socket {at}: too many programs wait there, and none was accepted within {patience:?}: end \
+                         some of them, or the program that listens"
+                    ));
+                }
+                Err(_) => thread::sleep(TICK),
+            }
+        }
     }
 
     /// Sends one request and waits for its answer.
@@ -127,9 +154,9 @@ fn printable_value(value: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::socket::tests::full_listener;
     use serde_json::json;
     use std::os::unix::net::UnixListener;
-    use std::thread;
 
     /// Returns the result of `ask` for a server's answer.
     fn answered(name: &str, answer: &'static [u8]) -> Result<Vec<Record>, String> {
@@ -181,5 +208,15 @@ mod tests {
         assert!(error.to_string().contains("no complete answer"), "{error}");
         drop(here);
         drip.join().unwrap();
+    }
+
+    /// Seen: `netmem stat` waited without end for a listener that accepts nobody.
+    #[test]
+    fn a_listener_that_accepts_nobody_is_waited_for_no_longer_than_the_limit() {
+        let path = std::env::temp_dir().join(format!("netmem-client-full-{}", std::process::id()));
+        let _full = full_listener(&path);
+        let refused = Client::connect_within(&path, Duration::from_millis(1)).unwrap_err();
+        assert!(refused.contains("too many programs wait there"), "{refused}");
+        std::fs::remove_file(path).unwrap();
     }
 }

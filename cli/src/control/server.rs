@@ -32,9 +32,9 @@ struct Control {
 /// Listens at `path`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the remedy.
+/// As [`Socket::bind`].
 pub fn bind(path: &Path) -> Result<Socket, Failure> {
-    Socket::bind(path, "control socket").map_err(Failure::Input)
+    Socket::bind(path, "control socket")
 }
 
 /// Answers clients that connect to `socket` from `registry`.

@@ -5,6 +5,7 @@ use crate::args::User;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::system::errno::{descriptor_remedy_of, descriptor_remedy_or};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
@@ -33,8 +34,9 @@ pub fn path_of_run(given: Option<&Path>) -> Result<PathBuf, Failure> {
 fn first_answering(folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf, String> {
     let mut tried = Vec::new();
     for path in folders.map(|folder| folder.join("netmem.sock")) {
-        match UnixStream::connect(&path) {
+        match connect_at_once(&path) {
             Ok(_) => return Ok(path),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(path),
             Err(error) => match descriptor_remedy_of(&error) {
                 "" => tried.push(format!("{} ({error})", path.display())),
                 remedy => return Err(format!("{}: {error}{remedy}", path.display())),
@@ -45,6 +47,17 @@ fn first_answering(folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf, St
         "no netmem run is listening on {}: start netmem forward --control PATH as your user, and give --control PATH",
         tried.join(", ")
     ))
+}
+
+/// Connects to the listener at this path. Does not wait: fails with `WouldBlock` if others that wait to be accepted leave no room.
+pub fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &address)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// A descriptor that only names a file (open(2)). A socket has no other.
@@ -66,30 +79,31 @@ impl Socket {
     /// replaced.
     ///
     /// # Errors
-    /// One line with the remedy.
-    pub fn bind(path: &Path, what: &str) -> Result<Socket, String> {
+    /// [`Failure::NotNow`] if this process or the host has no descriptor left, else [`Failure::Input`].
+    pub fn bind(path: &Path, what: &str) -> Result<Socket, Failure> {
         let failed = |why: &str, error: io::Error| {
-            format!("{what} {}: {why}: {error}{}", path.display(), descriptor_remedy_of(&error))
+            let remedy = descriptor_remedy_of(&error);
+            refused(&error, format!("{what} {}: {why}: {error}{remedy}", path.display()))
         };
         clear_stale(path, what)?;
         // The socket is made in a directory that only its owner may enter, and linked from there, which replaces
         // nothing. So it is never accessible to others, and of two processes that start at once one gets an error.
         if path.file_name().is_none() {
-            return Err(format!("{what} {}: give a file name", path.display()));
+            return Err(Failure::Input(format!("{what} {}: give a file name", path.display())));
         }
         // The path and a zero byte must fit into a sockaddr_un.
         if path.as_os_str().len() > PATH_MAX {
-            return Err(format!(
+            return Err(Failure::Input(format!(
                 "{what} {}: the path is too long: give at most {PATH_MAX} bytes",
                 path.display()
-            ));
+            )));
         }
         let private = private_beside(path).map_err(|error| match (error.kind(), path.parent()) {
-            (ErrorKind::NotFound, Some(folder)) => format!(
+            (ErrorKind::NotFound, Some(folder)) => Failure::Input(format!(
                 "{what} {}: there is no folder {}: make it first, or give another path",
                 path.display(),
                 folder.display()
-            ),
+            )),
             _ => failed("cannot make it", error),
         })?;
         let made = private.join("s");
@@ -148,33 +162,46 @@ fn private_beside(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// Returns the failure of an error with this line: descriptors may be there later.
+pub fn refused(error: &io::Error, line: String) -> Failure {
+    match descriptor_remedy_of(error) {
+        "" => Failure::Input(line),
+        _ => Failure::NotNow(line),
+    }
+}
+
 /// Removes a socket that no process listens on. Any other file at `path` is an error.
-fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
+fn clear_stale(path: &Path, what: &str) -> Result<(), Failure> {
     let at = path.display();
+    let input = |why: String| Err(Failure::Input(format!("{what} {at}: {why}")));
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(format!("{what} {at}: {error}")),
+        Err(error) => return input(error.to_string()),
     };
     if !meta.file_type().is_socket() {
-        return Err(format!("{what} {at}: this file is not a socket: give another path"));
+        return input("this file is not a socket: give another path".to_owned());
     }
-    match connect(path, &meta) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+    let connected = connect_to_existing(path, &meta).map(drop);
+    match connected.map_err(|error| (error.kind(), error)) {
+        Err((ErrorKind::ConnectionRefused, _)) => {
             // Another program may have put its own file there since.
             let is_it = |now: Metadata| (now.dev(), now.ino()) == (meta.dev(), meta.ino());
             if !fs::symlink_metadata(path).is_ok_and(is_it) {
-                return Err(format!(
-                    "{what} {at}: another program has just made a socket there: give another path, or end that program"
-                ));
+                return input(
+                    "another program has just made a socket there: give another path, or end that program"
+                        .to_owned(),
+                );
             }
-            fs::remove_file(path).map_err(|error| format!("{what} {at}: cannot replace it: {error}"))
+            fs::remove_file(path).or_else(|error| input(format!("cannot replace it: {error}")))
         }
-        Ok(_) => {
-            Err(format!("{what} {at}: another program listens there: give another path, or end that program"))
+        // Whoever listens there and accepts nobody listens too.
+        Ok(()) | Err((ErrorKind::WouldBlock, _)) => {
+            input("another program listens there: give another path, or end that program".to_owned())
         }
-        Err(error) => {
-            Err(format!("{what} {at}: {error}{}", descriptor_remedy_or(&error, ": give another path")))
+        Err((_, error)) => {
+            let remedy = descriptor_remedy_or(&error, ": give another path");
+            Err(refused(&error, format!("{what} {at}: {error}{remedy}")))
         }
     }
 }
@@ -182,8 +209,8 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
 /// Connects to the existing socket. A socket of another user, as `--user` leaves behind, refuses a root without CAP_DAC_OVERRIDE,
 /// such as that of a service. A process that may change owners of files takes the socket for the time of the connection. If a process
 /// listens on the socket, its owner is restored.
-fn connect(path: &Path, meta: &Metadata) -> io::Result<UnixStream> {
-    let connected = UnixStream::connect(path);
+fn connect_to_existing(path: &Path, meta: &Metadata) -> io::Result<UnixStream> {
+    let connected = connect_at_once(path);
     if !connected.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
         return connected;
     }
@@ -196,7 +223,7 @@ fn connect(path: &Path, meta: &Metadata) -> io::Result<UnixStream> {
     if !held.metadata().is_ok_and(is_it) || !is_taken() {
         return connected;
     }
-    let again = UnixStream::connect(&itself);
+    let again = connect_at_once(Path::new(&itself));
     if !again.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
         // It belonged to that user a moment ago.
         let _ = give_to(meta.uid());
@@ -216,8 +243,10 @@ impl Drop for Socket {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use rustix::net::{bind, listen};
+    use std::os::fd::OwnedFd;
     use std::os::unix::fs::symlink;
 
     /// Returns a directory of this test alone.
@@ -264,7 +293,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "nothing beside it");
         let refused = Socket::bind(&path, "control socket").unwrap_err();
-        assert!(refused.contains("another program listens"), "{refused}");
+        assert!(refused.lines()[0].contains("another program listens"), "{refused:?}");
         drop(socket);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
         fs::remove_dir(place).unwrap();
@@ -278,11 +307,50 @@ mod tests {
         drop(Socket::bind(&path, "control socket").unwrap());
         fs::write(&path, "mine").unwrap();
         let refused = Socket::bind(&path, "control socket").unwrap_err();
-        assert!(refused.contains("not a socket"), "{refused}");
+        assert!(refused.lines()[0].contains("not a socket"), "{refused:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         assert!(Socket::bind(&place.join("none").join("c"), "control socket").is_err());
         fs::remove_file(&path).unwrap();
         fs::remove_dir(place).unwrap();
+    }
+
+    /// A listener at this path that accepts nobody, with as many connections as it has room for.
+    pub fn full_listener(path: &Path) -> (OwnedFd, Vec<UnixStream>) {
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        let mut waiting = Vec::new();
+        let full = loop {
+            match connect_at_once(path) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+        (listener, waiting)
+    }
+
+    /// Seen: the start of a run waited without end and without a line.
+    #[test]
+    fn a_listener_that_accepts_nobody_is_another_program_that_listens_and_is_not_waited_for() {
+        let place = place("full");
+        let path = place.join("netmem.sock");
+        let _full = full_listener(&path);
+        let refused = Socket::bind(&path, "control socket").unwrap_err();
+        assert!(
+            refused.lines()[0]
+                .ends_with("another program listens there: give another path, or end that program")
+        );
+        assert_eq!(first_answering([place.clone()].into_iter()), Ok(path.clone()));
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn a_lack_of_descriptors_may_be_over_later() {
+        let failure = |error: io::Error| refused(&error, String::new());
+        assert_eq!(failure(io::Error::from_raw_os_error(24)), Failure::NotNow(String::new()));
+        assert_eq!(failure(ErrorKind::PermissionDenied.into()), Failure::Input(String::new()));
     }
 
     /// Seen: "cannot make it: File exists", when another user had made directories with all the next names.

@@ -6,10 +6,11 @@ use super::connections::{Connections, Slot};
 use super::page::Format;
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
-use crate::control::Socket;
+use crate::control::{Socket, refused};
 use crate::delivery::{self, Patience, is_late};
 use crate::failure::Failure;
 use crate::listening::{Server, Service, TICK};
+use netmem::system::errno::descriptor_remedy_of;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -70,7 +71,7 @@ struct Scraper {
 }
 
 impl Listener {
-    fn at(address: &Address) -> Result<Listener, String> {
+    fn at(address: &Address) -> Result<Listener, Failure> {
         match address {
             Address::Unix(path) => Socket::bind(path, "metrics socket").map(Listener::Unix),
             Address::Tcp(address) => {
@@ -81,9 +82,9 @@ impl Listener {
                         ErrorKind::AddrInUse => ": another program listens there, give another port",
                         ErrorKind::AddrNotAvailable => ": give an address of this machine",
                         ErrorKind::PermissionDenied => ": give a port from 1024 on",
-                        _ => "",
+                        _ => descriptor_remedy_of(&error),
                     };
-                    format!("--metrics {address}: {error}{remedy}")
+                    refused(&error, format!("--metrics {address}: {error}{remedy}"))
                 })
             }
         }
@@ -112,9 +113,9 @@ impl Listener {
 /// Listens at `address`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the remedy.
+/// [`Failure::Input`] with the remedy, and [`Failure::NotNow`] if no descriptor is left.
 pub fn bind(address: &Address) -> Result<Listener, Failure> {
-    Listener::at(address).map_err(Failure::Input)
+    Listener::at(address)
 }
 
 /// Answers scrapers that connect, from `source`.
