@@ -43,8 +43,20 @@ fn replaced(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
         Ok(existing) if !existing.is_file() => Ok(None),
         Ok(_) => path.canonicalize().map(Some),
-        Err(_) => Ok(Some(path.to_owned())),
+        // A link may lead to a file that does not exist yet.
+        Err(error) => end_of(path).map_or(Err(error), |end| Ok(Some(end))),
     }
+}
+
+/// Follows links to the path that none is at. Returns None if there are more links than the kernel follows.
+fn end_of(path: &Path) -> Option<PathBuf> {
+    const LINKS_MAX: usize = 40;
+    let mut end = path.to_owned();
+    for _ in 0..=LINKS_MAX {
+        let Ok(next) = fs::read_link(&end) else { return Some(end) };
+        end = end.parent().unwrap_or(Path::new("")).join(next);
+    }
+    None
 }
 
 /// Returns the path of a file that is being written, before it gets its name.
@@ -177,6 +189,25 @@ mod tests {
                 assert_eq!(mode(&to), PRIVATE, "it was another user's");
             }
         }
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    /// Seen: the recording replaced the link.
+    #[test]
+    fn a_link_that_leads_to_a_file_that_does_not_exist_yet_is_followed() {
+        let (place, to) = place("dangling");
+        let file = place.join("file");
+        symlink("second", &to).unwrap();
+        symlink(&file, place.join("second")).unwrap();
+        check(&to).unwrap();
+        assert!(!file.exists());
+        write(empty(), &to).unwrap();
+        assert_eq!(fs::read_link(&to).unwrap(), Path::new("second"));
+        assert!(fs::symlink_metadata(&file).unwrap().len() > 0, "the link's file has the recording");
+        let round = place.join("round");
+        symlink("round", &round).unwrap();
+        assert!(check(&round).is_err() && write(empty(), &round).is_err());
+        assert_eq!(fs::read_link(&round).unwrap(), Path::new("round"));
         fs::remove_dir_all(place).unwrap();
     }
 
