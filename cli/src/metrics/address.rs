@@ -21,7 +21,13 @@ impl Address {
         }
         let wrong =
             || "give IP:PORT, as in 127.0.0.1:9100 or [::1]:9100, or the path of a Unix socket".to_owned();
-        text.parse().map(Address::Tcp).map_err(|_| wrong())
+        match text.parse::<SocketAddr>() {
+            // The kernel would choose a port, which no scraper knows.
+            Ok(address) if address.port() == 0 => {
+                Err("port 0 is no port: give one, as in 127.0.0.1:9100".to_owned())
+            }
+            parsed => parsed.map(Address::Tcp).map_err(|_| wrong()),
+        }
     }
 
     /// Returns true if processes of other machines could connect.
@@ -48,7 +54,9 @@ mod tests {
         ] {
             assert_eq!(Address::parse(text).unwrap().is_remote(), remote, "{text}");
         }
-        for text in ["9100", ":9100", "localhost:9100", "127.0.0.1", "::1:9100x", ""] {
+        for text in
+            ["9100", ":9100", "localhost:9100", "127.0.0.1", "::1:9100x", "", "127.0.0.1:0", "[::1]:0"]
+        {
             assert!(Address::parse(text).unwrap_err().contains("127.0.0.1:9100"), "{text}");
         }
     }

@@ -87,7 +87,8 @@ fn a_generator_and_a_sink_have_no_capability_either() {
 fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let control = scratch("sandbox-control");
-    let options = [&format!("--control={}", control.display())[..], "--workers=1", "--metrics=127.0.0.1:0"];
+    let options =
+        [&format!("--control={}", control.display())[..], "--workers=1", "--metrics=127.0.0.1:9100"];
     let forwarder = Forwarder::start(&bed, &options);
     bed.wait_for_the_path();
     let threads_of = threads(forwarder.pid());
