@@ -72,6 +72,9 @@ pub enum RouteError {
         /// The third part.
         seen: String,
     },
+    /// The MAC address is all zeros, which no next hop has.
+    #[error("route mac 00:00:00:00:00:00 is no address: write the next hop's own")]
+    NoMac,
     /// The MAC address is a multicast address.
     #[error("route mac {seen} is a multicast address: write the next hop's own, whose first byte is even")]
     GroupMac {
@@ -106,6 +109,9 @@ impl FromStr for Route {
         }
         let port = port.parse().map_err(|_| RouteError::Port { seen: port.into() })?;
         let mac: MacAddr = mac.parse().map_err(|_| RouteError::Mac { seen: mac.into() })?;
+        if mac == MacAddr::new([0; 6]) {
+            return Err(RouteError::NoMac);
+        }
         if mac.is_multicast() {
             return Err(RouteError::GroupMac { seen: mac });
         }
@@ -144,6 +150,8 @@ mod tests {
             ("10.0.0.0/8,256,02:00:00:00:00:02", "from 0 to 255"),
             ("10.0.0.0/8,1,02:00:00:00:00", "mac \"02:00:00:00:00\""),
             ("10.0.0.0/8,1,ff:ff:ff:ff:ff:ff", "multicast"),
+            // Seen: it was taken.
+            ("10.0.0.0/8,1,00:00:00:00:00:00", "no address"),
         ] {
             let seen = error(text);
             assert!(seen.contains(says) && !seen.contains('\n'), "{text}: {seen}");
