@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The fields of a request's line. Each request has some of them.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct Fields {
     get: Option<String>,
     of: Option<Of>,
@@ -20,14 +20,14 @@ struct Fields {
 
 /// A section, or several sections read at one moment.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "\"of\" is neither a name nor a list of names")]
 enum Of {
     One(String),
     Several(Vec<String>),
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with key and value")]
 struct Setting {
     key: String,
     value: Value,
@@ -82,9 +82,19 @@ pub enum Answer {
 
 const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"stat","of":[SECTION,…]}, {"get":"stat","of":SECTION,"after":NAME}, {"get":"keys"}, {"get":"recorded","since":[NUMBER,…]}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
 
+/// Parses a line. serde also takes an array of a struct's fields, in their order, which is no request.
+fn fields(line: &[u8]) -> Result<Fields, String> {
+    let text = |error: serde_json::Error| error.to_string();
+    let value: Value = serde_json::from_slice(line).map_err(text)?;
+    if !value.is_object() || value.get("set").is_some_and(|set| !set.is_object() && !set.is_null()) {
+        return Err("it is not an object, or its \"set\" is not".to_owned());
+    }
+    serde_json::from_slice(line).map_err(text)
+}
+
 /// Answers one line. The registry is locked only while something in it is read or set.
 pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
-    let fields = match serde_json::from_slice(line) {
+    let fields = match fields(line) {
         Ok(fields) => fields,
         Err(error) => return refused(&format!("not a request ({error}): {FORMS}")),
     };
@@ -156,11 +166,17 @@ mod tests {
             r#"{"do":"all"}"#,
             r#"{"do":"reload","get":"keys"}"#,
             r#"{"do":"reload"}"#,
+            // Seen: these were answered.
+            r#"["stat","things",null,null,null,null]"#,
+            r#"{"set":["thing.size",4]}"#,
+            r#"["stat",7,null,null,null,null]"#,
             "\u{0}\u{1}",
             "{\"\u{7f}\u{9b}31m\":1}",
         ] {
             let said = ask(bad);
             assert!(said.starts_with(r#"{"error":"#) && !said.contains(char::is_control), "{bad}: {said}");
+            let is_of_rust = ["struct ", "enum ", "variant"].iter().any(|word| said.contains(word));
+            assert!(!is_of_rust, "{bad}: {said}");
         }
     }
 }
