@@ -55,6 +55,18 @@ fn a_missing_file_or_folder_is_reported_with_its_remedy() {
     );
 }
 
+/// Seen: "1025 rules: give at most 1024", without the key and its line.
+#[test]
+fn too_many_rules_are_refused_with_their_place() {
+    let file = std::env::temp_dir().join(format!("netmem-hints-{}.toml", std::process::id()));
+    let path = file.display();
+    let text = format!("path = \"full\"\nrule = [{}]\n", "\"drop,in=0\",".repeat(1025));
+    std::fs::write(&file, text).expect("a file");
+    let line = format!("{path}:2: --rule list of 1025 rules: give at most 1024");
+    assert_eq!(refusal(&format!("forward --config {path}")), line);
+    std::fs::remove_file(&file).expect("the file");
+}
+
 #[test]
 fn an_interface_that_no_port_has_is_refused_with_those_of_the_ports() {
     let ports = "forward --port xdp:nosuch0 --port xdp:nosuch1";

@@ -100,14 +100,18 @@ fn text_of(path: &Path) -> Result<String, String> {
     if !file.metadata().map_err(text)?.is_file() {
         return Err("this is not a file: give one".to_owned());
     }
-    let mut read = String::new();
-    file.take(BYTES_MAX + 1).read_to_string(&mut read).map_err(text)?;
+    let mut read = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut read).map_err(text)?;
     if read.len() as u64 > BYTES_MAX {
         return Err(format!(
             "this is too long for a configuration: give a file of {BYTES_MAX} bytes at most"
         ));
     }
-    Ok(read)
+    String::from_utf8(read).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        format!("line {line} is not UTF-8: save the file in UTF-8")
+    })
 }
 
 /// Returns true if the command line has the option, or one that excludes it.

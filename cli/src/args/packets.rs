@@ -21,7 +21,7 @@ pub struct PacketArgs {
     #[arg(long, value_name = "PATH", value_enum, default_value_t = PathArg::Fast)]
     pub path: PathArg,
 
-    /// A filter rule, ACTION[,KEY=VALUE...]; needs --path full. Repeatable; the first rule that matches decides.
+    /// A filter rule, ACTION[,KEY=VALUE...]; needs --path full. Repeatable, at most 1,024 times; the first rule that matches decides.
     ///
     /// ACTION is accept (go on as --mode says), drop, or pass (to the local queue). The keys are in (number of the receiving port),
     /// ethertype (a number, ipv4, ipv6 or arp), src and dst (IPv4 prefixes), proto (a number, icmp, icmpv6, tcp or udp), and sport and

@@ -15,7 +15,7 @@ use crate::args::{
 use crate::failure::Failure;
 use crate::metrics::Address;
 use crate::sandbox::SandboxPlan;
-use netmem::forward::filter::Rule;
+use netmem::forward::filter::{RULES_MAX, Rule};
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::page::Hardening;
@@ -262,11 +262,14 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
     Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, ready: args.ready_packets }))
 }
 
-/// Checks that the rules name ports that exist.
+/// Checks that the rules are not too many, and name ports that exist.
 ///
 /// # Errors
-/// One line about the first rule that does not.
+/// One line about their number, or about the first rule that does not.
 pub fn check_rules(rules: &[Rule], ports: usize) -> Result<(), String> {
+    if rules.len() > RULES_MAX {
+        return Err(format!("list of {} rules: give at most {RULES_MAX}", rules.len()));
+    }
     let missing = rules.iter().find(|rule| rule.ingress.is_some_and(|port| usize::from(port) >= ports));
     let last = ports - 1;
     missing.map_or(Ok(()), |rule| {

@@ -8,7 +8,7 @@ use crate::args;
 use crate::control::registry::{Changes, Registry};
 use crate::failure::Failure;
 use crate::log::Level;
-use netmem::forward::filter::{FilterControl, RULES_MAX};
+use netmem::forward::filter::FilterControl;
 use netmem::forward::{IdleControl, SteeringControl};
 use netmem::steer::Policy;
 use netmem_router::icmp::{IcmpControl, IcmpLimit};
@@ -149,10 +149,6 @@ impl Reload {
                 "{} cannot change while packets pass: end the run and restart it",
                 fixed.join(", ")
             )));
-        }
-        let rules = plan.packets.as_ref().and_then(|packets| packets.rules.as_ref());
-        if rules.is_some_and(|rules| rules.len() > RULES_MAX) {
-            return Err(Failure::Input(format!("give at most {RULES_MAX} rules")));
         }
         let changes = Arc::clone(&self.requests.changes);
         let _alone = changes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 struct Written(PathBuf);
 
 impl Written {
-    fn new(text: &str) -> Written {
+    fn new(text: impl AsRef<[u8]>) -> Written {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("netmem-config-{}-{}.toml", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let path = std::env::temp_dir().join(name);
@@ -174,4 +174,12 @@ fn a_configuration_that_is_not_a_file_or_is_too_long_is_refused_unread() {
     }
     let longest = Written::new(&"#".repeat(BYTES_MAX as usize));
     assert_eq!(read(&longest.0).map(|text| text.len() as u64), Ok(BYTES_MAX));
+}
+
+/// Seen: "stream did not contain valid UTF-8", without a line.
+#[test]
+fn a_file_that_is_not_utf_8_is_refused_with_the_line_that_is_not() {
+    let file = Written::new(b"workers = 1\n# gr\xfc\xdfe\n");
+    let refused = read(&file.0).unwrap_err();
+    assert!(refused.lines()[0].ends_with(": line 2 is not UTF-8: save the file in UTF-8"), "{refused:?}");
 }
