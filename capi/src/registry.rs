@@ -62,6 +62,18 @@ pub enum Source {
     Sizes(SizeClasses),
 }
 
+impl Source {
+    /// Whether it is a cache of objects of one size.
+    pub fn is_cache(&self) -> bool {
+        matches!(self, Source::Cache(..))
+    }
+
+    /// Whether it is a set of size classes.
+    pub fn is_sizes(&self) -> bool {
+        matches!(self, Source::Sizes(_))
+    }
+}
+
 /// A memory.
 #[derive(Clone)]
 pub struct OpenMemory {
@@ -114,6 +126,16 @@ pub fn add_memory(memory: Memory, lend: Lend) -> Result<u64, Failure> {
     let open = |word| OpenMemory { word, memory: Some(memory), region, opener };
     let word = put(&mut memories(), 1 << 12, open);
     word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 memories already: close one"))
+}
+
+/// Returns the cache or the size classes of this handle. Their handles are of one table, so `is_one` says which of the
+/// two the call takes.
+///
+/// # Errors
+/// Nothing open of this kind has this handle.
+pub fn source(word: u64, is_one: fn(&Source) -> bool) -> Result<Source, Failure> {
+    let (found, _) = CACHES.get(word)?;
+    if is_one(&found) { Ok(found) } else { Err(Failure::closed(CACHES.what, word)) }
 }
 
 /// Calls `with` with the memory of this handle.

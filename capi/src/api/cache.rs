@@ -8,7 +8,7 @@ use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL};
 use crate::failure::{Failure, several};
 use crate::objects;
-use crate::registry::{CACHES, Source};
+use crate::registry::{self, CACHES, Source};
 use netmem::limits::{LOCAL_ORDER_MAX, PAGE_SIZE};
 use netmem::slab::{CacheConfig, CacheError, RawCache, SizeClasses};
 use std::ffi::{c_char, c_int};
@@ -83,7 +83,7 @@ fn failure(size: u32, error: CacheError) -> Failure {
 /// Returns 0, or -EBUSY if objects of the cache are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_cache_close(cache: netmem_cache) -> c_int {
-    close("netmem_cache_close", cache.word)
+    close("netmem_cache_close", cache.word, Source::is_cache)
 }
 
 /// Opens a set of size classes, which allocate any number of bytes up to 4 MiB, as malloc(3) does. All
@@ -114,11 +114,12 @@ pub unsafe extern "C" fn netmem_sizes_open(
 /// Returns 0, or -EBUSY if bytes of it are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
-    close("netmem_sizes_close", sizes.word)
+    close("netmem_sizes_close", sizes.word, Source::is_sizes)
 }
 
-fn close(call: &str, word: u64) -> c_int {
+fn close(call: &str, word: u64, is_one: fn(&Source) -> bool) -> c_int {
     answer(call, || {
+        registry::source(word, is_one)?;
         let closed = CACHES.close(word, |_| match objects::out_of(word) {
             0 => Ok(()),
             out => {
@@ -137,19 +138,19 @@ fn close(call: &str, word: u64) -> c_int {
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_cache_shrink(cache: netmem_cache) -> c_int {
-    shrink("netmem_cache_shrink", cache.word)
+    shrink("netmem_cache_shrink", cache.word, Source::is_cache)
 }
 
 /// Does for size classes what netmem_cache_shrink does for a cache.
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_sizes_shrink(sizes: netmem_sizes) -> c_int {
-    shrink("netmem_sizes_shrink", sizes.word)
+    shrink("netmem_sizes_shrink", sizes.word, Source::is_sizes)
 }
 
-fn shrink(call: &str, word: u64) -> c_int {
+fn shrink(call: &str, word: u64, is_one: fn(&Source) -> bool) -> c_int {
     answer(call, || {
-        give_back(&CACHES.get(word)?.0);
+        give_back(&registry::source(word, is_one)?);
         Ok(0)
     })
 }
@@ -175,8 +176,8 @@ pub unsafe extern "C" fn netmem_cache_counts(
     room: usize,
 ) -> c_int {
     answer("netmem_cache_counts", || {
-        let (Source::Cache(found, _), _) = CACHES.get(cache.word)? else {
-            return Err(Failure::invalid("this is a word of size classes, not of a cache"));
+        let Source::Cache(found, _) = registry::source(cache.word, Source::is_cache)? else {
+            return Err(Failure::closed(CACHES.what, cache.word));
         };
         let all = found.stats().counters();
         let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));

@@ -199,7 +199,10 @@ fn free(
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
     let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     let cache = cache
-        .map(|cache| look_up(&CACHES, caches, *memory_word, (cache, call, site)).map(|_| cache))
+        .map(|cache| match look_up(&CACHES, caches, *memory_word, (cache, call, site))? {
+            Source::Cache(..) => Ok(cache),
+            Source::Sizes(_) => Err(refused(Kind::Closed, call, "cache", cache, site)),
+        })
         .transpose();
     let (cache, mut left) = match (cache, words) {
         (Ok(cache), Ok(words)) => (cache, &*words),

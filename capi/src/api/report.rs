@@ -2,7 +2,7 @@
 
 use super::types::{list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
 use crate::answer::answer;
-use crate::registry::CACHES;
+use crate::registry::Source;
 use crate::{objects, registry, sites, table};
 use netmem::pool::{AllocStats, PoolStats, RecycleStats};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn netmem_cache_holders(
     room: usize,
 ) -> c_int {
     answer("netmem_cache_holders", || {
-        CACHES.get(cache.word)?;
+        registry::source(cache.word, Source::is_cache)?;
         let all = by_site(cache.word, |call| objects::each_held(|word, _| call(word as u32)));
         // SAFETY: the promise of C.
         unsafe { list(holders, room, all.into_iter()) }

@@ -215,6 +215,45 @@ static int allocated_from_closed_sizes(void)
     return netmem_sizes_alloc(worker, other, 10, &object);
 }
 
+/* Words of a cache and of size classes are of one table. Each is taken for the other here. */
+static int size_classes_closed_as_a_cache(void)
+{
+    return netmem_cache_close((netmem_cache){sizes.word});
+}
+
+static int a_cache_closed_as_size_classes(void)
+{
+    return netmem_sizes_close((netmem_sizes){cache.word});
+}
+
+static int size_classes_shrunk_as_a_cache(void)
+{
+    return netmem_cache_shrink((netmem_cache){sizes.word});
+}
+
+static int a_cache_shrunk_as_size_classes(void)
+{
+    return netmem_sizes_shrink((netmem_sizes){cache.word});
+}
+
+static int holders_of_size_classes_as_of_a_cache(void)
+{
+    return netmem_cache_holders((netmem_cache){sizes.word}, NULL, 0);
+}
+
+static int counts_of_size_classes_as_of_a_cache(void)
+{
+    return netmem_cache_counts((netmem_cache){sizes.word}, NULL, 0);
+}
+
+static int bytes_freed_to_size_classes_as_to_a_cache(void)
+{
+    netmem_object object = some_bytes();
+    int said = netmem_cache_free(worker, (netmem_cache){sizes.word}, &object, 1);
+    CHECK(netmem_object_free(worker, &object, 1) == 0);
+    return said;
+}
+
 static int from_a_cache_of_another_memory(void)
 {
     netmem_memory memory2;
@@ -319,6 +358,13 @@ static const struct {
     CASE(freed_to_another_cache, -EXDEV, "wrong_cache"),
     CASE(allocated_from_a_closed_cache, -ESTALE, "closed"),
     CASE(allocated_from_closed_sizes, -ESTALE, "closed"),
+    CASE(size_classes_closed_as_a_cache, -ESTALE, "closed"),
+    CASE(a_cache_closed_as_size_classes, -ESTALE, "closed"),
+    CASE(size_classes_shrunk_as_a_cache, -ESTALE, "closed"),
+    CASE(a_cache_shrunk_as_size_classes, -ESTALE, "closed"),
+    CASE(holders_of_size_classes_as_of_a_cache, -ESTALE, "closed"),
+    CASE(counts_of_size_classes_as_of_a_cache, -ESTALE, "closed"),
+    CASE(bytes_freed_to_size_classes_as_to_a_cache, -ESTALE, "closed"),
     CASE(from_a_cache_of_another_memory, -EXDEV, "wrong_memory"),
     CASE(used_by_another_worker, -EPERM, "wrong_worker"),
     CASE(page_used_while_detached, -EPERM, "detached"),
