@@ -494,9 +494,10 @@ int netmem_memory_lend(void *base,
 int netmem_memory_fd(netmem_memory memory);
 
 /* Closes a memory. Close its workers, pools, caches, heads, ready pools and lanes first. Waits up to
- * `milliseconds` for the last frames to be freed.
+ * `milliseconds` for the last frames to be freed, also those of memories that ports of its workers had of their own
+ * (netmem_port_open).
  * Returns 0 if no part of the memory is in use any more, -EBUSY if one of these is still open, or -ETIMEDOUT
- * if parts of the memory are still in use. After -ETIMEDOUT the memory cannot be used to open anything any
+ * if parts of the memory are still in use; netmem_last_error says which. After -ETIMEDOUT the memory cannot be used to open anything any
  * more, and a worker of any other memory can free its detached and raw frames. The call may be repeated. */
 int netmem_memory_close(netmem_memory memory,
                         uint32_t milliseconds);
@@ -1253,7 +1254,8 @@ int netmem_worker_reclaim(netmem_worker worker);
 /* Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
  * handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
  * attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included. An object belongs to
- * the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory.
+ * the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory. Frames
+ * of memories that ports of its workers have of their own (netmem_port_open) are included.
  * Returns the number freed. */
 int netmem_memory_reclaim_detached(netmem_memory memory);
 
@@ -1267,7 +1269,8 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
  * another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. It
  * does not copy what it receives: the handles name frames of its own memory. Free such frames with netmem_free, or send
- * them. netmem_pool_free with `pool` refuses them (-EXDEV). They keep that memory after the port was closed.
+ * them. netmem_pool_free with `pool` refuses them (-EXDEV). They keep that memory after the port was closed. No pool
+ * of the program accounts for them, and netmem_memory_close waits for them as for those of `worker`'s memory.
  * With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
  * An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
  * slots, also if the program only transmits through it.
@@ -1450,7 +1453,8 @@ int netmem_port_counts(netmem_worker worker,
 /* Closes a port. Its frames are freed, except for frames that the device still uses: an AF_XDP device in zero-copy mode
  * that does not give up its ring, or one whose interface went. They stay `posted` in netmem_pool_ledger, and
  * netmem_pool_close then returns -ETIMEDOUT. Frames that were received and not yet passed to the program are freed, and
- * counted nowhere.
+ * counted nowhere. Received frames of a memory of the port's own (netmem_port_open) stay valid until they are freed.
+ * netmem_memory_close waits for them, and says how many are left and of which port.
  * Returns 0. */
 int netmem_port_close(netmem_worker worker,
                       netmem_port port);

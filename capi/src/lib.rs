@@ -32,6 +32,7 @@ mod misuse;
 #[allow(unsafe_code)]
 mod objects;
 mod opened;
+mod own;
 #[allow(unsafe_code)]
 mod packets;
 #[allow(unsafe_code)]

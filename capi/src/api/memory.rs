@@ -6,7 +6,7 @@ use crate::errno::{EBUSY, EEXIST, EINVAL, EMFILE, ENFILE, ENOMEM, ETIMEDOUT};
 use crate::failure::{Failure, several};
 use crate::lanes::LANES;
 use crate::registry::{CACHES, HEADS, READY};
-use crate::{registry, slots, workers};
+use crate::{own, registry, slots, workers};
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::{BackingPreference, Lent, MemoryError, RegionError};
 use netmem::port::memif::Lend;
@@ -208,9 +208,10 @@ pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
 }
 
 /// Closes a memory. Close its workers, pools, caches, heads, ready pools and lanes first. Waits up to
-/// `milliseconds` for the last frames to be freed.
+/// `milliseconds` for the last frames to be freed, also those of memories that ports of its workers had of their own
+/// (netmem_port_open).
 /// Returns 0 if no part of the memory is in use any more, -EBUSY if one of these is still open, or -ETIMEDOUT
-/// if parts of the memory are still in use. After -ETIMEDOUT the memory cannot be used to open anything any
+/// if parts of the memory are still in use; netmem_last_error says which. After -ETIMEDOUT the memory cannot be used to open anything any
 /// more, and a worker of any other memory can free its detached and raw frames. The call may be repeated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) -> c_int {
@@ -236,13 +237,25 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
         drop(registry::with_memory(word, |open| (open.memory.take(), open.opener.take()))?);
         let begun = Instant::now();
         let deadline = Duration::from_millis(milliseconds.into());
-        while registry::with_memory(word, |open| open.region.strong_count())? > 0 {
+        loop {
+            let own = own::still_out(word);
+            let is_out = registry::with_memory(word, |open| open.region.strong_count())? > 0;
+            if !is_out && own.is_empty() {
+                break;
+            }
             if begun.elapsed() >= deadline {
-                return Err(Failure::new(ETIMEDOUT, "frames of the memory are still out"));
+                return Err(Failure::new(ETIMEDOUT, still_out(is_out, own)));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         registry::remove_memory(word);
         Ok(0)
     })
+}
+
+/// What is in use of a memory whose workers, pools and so on are closed.
+fn still_out(is_out: bool, own: Vec<String>) -> String {
+    let frames = is_out.then(|| "frames of the memory".to_owned());
+    let all: Vec<String> = frames.into_iter().chain(own).collect();
+    format!("still out: {}", all.join("; "))
 }

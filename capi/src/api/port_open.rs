@@ -6,6 +6,7 @@ use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, 
 use super::worker::cold;
 use crate::errno::{EACCES, EBUSY, EINVAL, EIO, EMFILE, ENETDOWN, ENFILE, ENODEV, ENOENT, ENOMEM, EPERM};
 use crate::failure::Failure;
+use crate::own;
 use crate::registry;
 use crate::sites::Site;
 use crate::word;
@@ -34,7 +35,8 @@ const RING: u32 = 2048;
 /// `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
 /// another user, the port lends them frames of a memory of its own, as many as `pool` has. It copies what it sends. It
 /// does not copy what it receives: the handles name frames of its own memory. Free such frames with netmem_free, or send
-/// them. netmem_pool_free with `pool` refuses them (-EXDEV). They keep that memory after the port was closed.
+/// them. netmem_pool_free with `pool` refuses them (-EXDEV). They keep that memory after the port was closed. No pool
+/// of the program accounts for them, and netmem_memory_close waits for them as for those of `worker`'s memory.
 /// With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
 /// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
 /// slots, also if the program only transmits through it.
@@ -68,13 +70,16 @@ pub unsafe extern "C" fn netmem_port_open(
         };
         let opened = opened(&spec, (*memory_word, ring), worker, found)?;
         // Such a port receives into a memory of its own, which has no slots yet.
-        let own = opened.port.own_pool().map(Pool::memory);
-        own.map_or(Ok(()), make_slots)?;
+        let own = opened.port.own_pool().cloned();
+        own.as_ref().map(Pool::memory).map_or(Ok(()), make_slots)?;
         let pool = if own.is_some() { 0 } else { pool.word };
         let place = ports.iter().position(Option::is_none).unwrap_or(ports.len());
         ports.resize_with(ports.len().max(place + 1), || None);
         port.word = word::new(place);
         registry::add_port(port.word);
+        if let Some(pool) = own {
+            own::add(*memory_word, opened.port.name().to_owned(), pool);
+        }
         ports[place] = Some(of_word(port.word, opened, pool));
         Ok(0)
     })

@@ -5,6 +5,7 @@ use super::types::{list, netmem_count, netmem_port, netmem_worker, place};
 use super::worker::{cold, out};
 use crate::errno::ENETDOWN;
 use crate::failure::Failure;
+use crate::own;
 use crate::process::Uncancelled;
 use crate::registry;
 use crate::sites::Site;
@@ -248,7 +249,8 @@ pub unsafe extern "C" fn netmem_port_counts(
 /// Closes a port. Its frames are freed, except for frames that the device still uses: an AF_XDP device in zero-copy mode
 /// that does not give up its ring, or one whose interface went. They stay `posted` in netmem_pool_ledger, and
 /// netmem_pool_close then returns -ETIMEDOUT. Frames that were received and not yet passed to the program are freed, and
-/// counted nowhere.
+/// counted nowhere. Received frames of a memory of the port's own (netmem_port_open) stay valid until they are freed.
+/// netmem_memory_close waits for them, and says how many are left and of which port.
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_close(worker: netmem_worker, port: netmem_port) -> c_int {
@@ -262,7 +264,11 @@ pub extern "C" fn netmem_port_close(worker: netmem_worker, port: netmem_port) ->
         if let Some(open) = &mut open {
             open.received.free(worker);
         }
+        let own = open.as_ref().and_then(|open| open.port.own_pool().cloned());
         drop(open);
+        if let Some(pool) = own {
+            own::close(&pool);
+        }
         Ok(0)
     })
 }

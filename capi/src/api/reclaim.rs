@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::objects::{self, Claim, What};
 use crate::registry::{self, CACHES, HEADS};
 use crate::workers::State;
-use crate::{packets, table};
+use crate::{own, packets, table};
 use netmem::Batch;
 use std::ffi::c_int;
 use std::ops::Range;
@@ -40,34 +40,42 @@ pub extern "C" fn netmem_worker_reclaim(worker: netmem_worker) -> c_int {
 /// Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
 /// handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
 /// attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included. An object belongs to
-/// the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory.
+/// the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory. Frames
+/// of memories that ports of its workers have of their own (netmem_port_open) are included.
 /// Returns the number freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int {
     answer("netmem_memory_reclaim_detached", || {
         let region = registry::with_memory(memory.word, |open| open.region.upgrade())?;
-        let Some(region) = region else { return Ok(0) };
-        let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
-        // The last frames may free the memory. It stays until the end of the call.
+        let own = own::of_memory(memory.word).into_iter().map(|own| own.pool.memory().region().clone());
+        // The last frames may free a memory. It stays until the end of the call.
+        let regions: Vec<_> = region.into_iter().chain(own).collect();
+        let chunks: Vec<_> =
+            regions.iter().map(|one| one.first_chunk()..one.first_chunk() + one.chunks()).collect();
         let mut frames = 0;
-        table::reclaim_loose(chunks.clone(), |frame| {
-            drop(frame);
-            frames += 1;
-        });
+        for chunks in &chunks {
+            table::reclaim_loose(chunks.clone(), |frame| {
+                drop(frame);
+                frames += 1;
+            });
+        }
         let others = objects::reclaim_loose(|what, claim| is_of(memory.word, &chunks, what, claim), free);
-        drop(region);
+        drop(regions);
+        own::forget_freed();
         i32::try_from(frames + others).or(Ok::<i32, Failure>(i32::MAX))
     })
 }
 
-/// Whether a detached thing belongs to this memory with these chunks. A cache and heads cannot be closed while something
+/// Whether a detached thing belongs to this memory with these chunks, each a region. A cache and heads cannot be closed while something
 /// of them is detached. A worker of another memory may have shared a frame, so its chunk decides.
-fn is_of(memory: u64, chunks: &Range<u32>, what: What, claim: Claim) -> bool {
+fn is_of(memory: u64, chunks: &[Range<u32>], what: What, claim: Claim) -> bool {
     match what {
         What::Object => CACHES.get(claim.of).is_ok_and(|(_, of)| of == memory),
         What::Packet => HEADS.get(claim.of).is_ok_and(|(_, of)| of == memory),
         What::Page => claim.of == memory,
-        What::Shared => packets::shared_chunk(claim).is_some_and(|chunk| chunks.contains(&chunk)),
+        What::Shared => {
+            packets::shared_chunk(claim).is_some_and(|chunk| chunks.iter().any(|one| one.contains(&chunk)))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-/* A port's calls, over a capture: usage: ports IN OUT [raw], or ports peer, or ports own */
+/* A port's calls, over a capture: usage: ports IN OUT [raw], or ports peer, or ports own, or ports lost */
 #include "first.h"
 #include <unistd.h>
 
@@ -81,6 +81,39 @@ static void frames_of_the_ports_own(void)
     CHECK(netmem_port_close(worker, server) == 0 && netmem_port_close(worker, client) == 0);
 }
 
+/* Of the frames that a client received into a memory of its own, the program loses one raw and one detached. */
+static void frames_of_the_ports_own_are_lost(void)
+{
+    netmem_port server, client;
+    netmem_frame frames[4], came;
+    netmem_raw raw[2];
+    int n = 0;
+    open_link(&server, &client, ",lend=yes,peer=any");
+    CHECK(netmem_alloc(worker, pool, frames, 4) == 4);
+    for (int i = 0; i < 4; i++)
+        CHECK(netmem_put(worker, frames[i], 60) != NULL);
+    CHECK(netmem_port_refill(worker, client, pool) > 0 && netmem_port_tx(worker, server, frames, 4) == 4);
+    for (int i = 0; i < 2; i++) {
+        while (netmem_port_rx(worker, client, &came, 1) == 0)
+            CHECK(netmem_port_kick(worker, server) == 0);
+        CHECK(netmem_detach(worker, &came, 1) == 1);
+        /* One while the port is open, one after it was closed. */
+        CHECK(i == 1 || netmem_memory_reclaim_detached(memory) == 1);
+    }
+    while ((n += netmem_port_rx_raw(worker, client, raw + n, 2 - n)) < 2)
+        CHECK(netmem_port_kick(worker, server) == 0);
+    CHECK(netmem_raw_free(worker, raw + 1, 1) == 0);
+    CHECK(netmem_port_close(worker, server) == 0 && netmem_port_close(worker, client) == 0);
+    CHECK(netmem_pool_close(pool, 1000) == 0 && netmem_worker_close(worker) == 0);
+    CHECK(netmem_memory_close(memory, 0) == -ETIMEDOUT);
+    CHECK(strstr(netmem_last_error(), "2 frames of the own memory of memif:@netmem-ports-") != NULL);
+    CHECK(netmem_memory_reclaim_detached(memory) == 1 && netmem_memory_close(memory, 0) == -ETIMEDOUT);
+    CHECK(strstr(netmem_last_error(), "1 frame of the own memory of memif:@netmem-ports-") != NULL);
+    /* A worker of another memory frees the last. */
+    open_all();
+    CHECK(netmem_raw_free(worker, raw, 1) == 0);
+}
+
 /* A peer goes that has not read all packets. */
 static void a_peer_that_goes(void)
 {
@@ -113,7 +146,11 @@ int main(int argc, char **argv)
     if (argc == 2) {
         if (strcmp(argv[1], "own") == 0)
             frames_of_the_ports_own();
-        else
+        else if (strcmp(argv[1], "lost") == 0) {
+            netmem_memory first = memory;
+            frames_of_the_ports_own_are_lost();
+            CHECK(netmem_memory_close(first, 1000) == 0);
+        } else
             a_peer_that_goes();
         check_home();
         close_all();

@@ -193,6 +193,12 @@ fn frames_of_a_memory_of_the_ports_own_have_handles() {
     assert_eq!(run("tests/c/ports.c", &["own"]), "as it should be\n");
 }
 
+/// Seen: each call that closes something returned 0, and the lost frames kept the port's memory for good.
+#[test]
+fn lost_frames_of_a_memory_of_the_ports_own_are_named_when_the_memory_is_closed() {
+    assert_eq!(run("tests/c/ports.c", &["lost"]), "as it should be\n");
+}
+
 #[test]
 fn a_capture_passes_a_port_from_c_whole_with_handles_and_raw() {
     let input = capture::write("ports.pcap", 500);
