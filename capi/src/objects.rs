@@ -60,7 +60,7 @@ pub enum What {
 
 impl What {
     /// Returns the kind of thing that a handle or an entry names, or None if it is none of these.
-    fn of(word: u64) -> Option<What> {
+    pub fn of(word: u64) -> Option<What> {
         let kinds = [What::Object, What::Page, What::Packet, What::Shared];
         kinds.into_iter().find(|kind| *kind as u64 == word & KIND)
     }

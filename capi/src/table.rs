@@ -470,8 +470,9 @@ pub fn reclaim_loose(chunks: Range<u32>, mut free: impl FnMut(Frame)) {
     });
 }
 
-/// Calls `call` with the handle of each frame that has a holder. Reads one slot after another, while other threads may change them.
-fn each_word(mut call: impl FnMut(u64)) {
+/// Calls `call` with the handle of each frame that has a holder or is detached. Reads one slot after another, while other threads may change them.
+#[cold]
+pub fn each_word(mut call: impl FnMut(u64)) {
     slots::each(|number, slot| {
         let now = slot.load(Relaxed);
         if now & HOLDER != NONE {

@@ -1,5 +1,6 @@
 //! Opens and closes memories.
 
+use super::reclaim::still_out;
 use super::types::{flag, given, netmem_memory, netmem_memory_config, place, unreserved};
 use crate::answer::answer;
 use crate::errno::{EBUSY, EEXIST, EINVAL, EMFILE, ENFILE, ENOMEM, ETIMEDOUT};
@@ -238,24 +239,16 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
         let begun = Instant::now();
         let deadline = Duration::from_millis(milliseconds.into());
         loop {
-            let own = own::still_out(word);
             let is_out = registry::with_memory(word, |open| open.region.strong_count())? > 0;
-            if !is_out && own.is_empty() {
+            if !is_out && own::still_out(word).is_empty() {
                 break;
             }
             if begun.elapsed() >= deadline {
-                return Err(Failure::new(ETIMEDOUT, still_out(is_out, own)));
+                return Err(Failure::new(ETIMEDOUT, still_out(word)?));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         registry::remove_memory(word);
         Ok(0)
     })
-}
-
-/// What is in use of a memory whose workers, pools and so on are closed.
-fn still_out(is_out: bool, own: Vec<String>) -> String {
-    let frames = is_out.then(|| "frames of the memory".to_owned());
-    let all: Vec<String> = frames.into_iter().chain(own).collect();
-    format!("still out: {}", all.join("; "))
 }

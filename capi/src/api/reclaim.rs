@@ -4,9 +4,10 @@ use super::types::{netmem_memory, netmem_worker};
 use super::worker::cold;
 use super::{object, packet, page, shared};
 use crate::answer::answer;
-use crate::failure::Failure;
+use crate::failure::{Failure, several};
 use crate::objects::{self, Claim, What};
 use crate::registry::{self, CACHES, HEADS};
+use crate::table::{HOLDER, LOOSE};
 use crate::workers::State;
 use crate::{own, packets, table};
 use netmem::Batch;
@@ -86,5 +87,68 @@ fn free(what: What, claim: Claim) {
         What::Page => drop(page::page(claim)),
         // SAFETY: the claim has left its entry.
         What::Packet | What::Shared => unsafe { packets::free(what, claim) },
+    }
+}
+
+/// The kinds of things that can be out of a memory: one, and several.
+const KINDS: [(&str, &str); 5] = [
+    ("frame", "frames"),
+    ("shared frame", "shared frames"),
+    ("packet", "packets"),
+    ("object", "objects"),
+    ("block of pages", "blocks of pages"),
+];
+
+/// Returns what is still out of a memory that the program wants to close, and what to do.
+///
+/// # Errors
+/// Nothing open has this handle.
+pub fn still_out(memory: u64) -> Result<String, Failure> {
+    let (mut detached, mut elsewhere) = ([0; KINDS.len()], [0; KINDS.len()]);
+    let mut count = |word, kind: usize| {
+        let to = if word & HOLDER == LOOSE { &mut detached } else { &mut elsewhere };
+        to[kind] += 1;
+    };
+    let region = registry::with_memory(memory, |open| open.region.upgrade())?;
+    if let Some(region) = region {
+        let chunks = [region.first_chunk()..region.first_chunk() + region.chunks()];
+        table::each_word(|word| {
+            if chunks[0].contains(&(word as u32)) {
+                count(word, 0);
+            }
+        });
+        objects::each_held(|word, claim| match What::of(word) {
+            Some(what) if is_of(memory, &chunks, what, claim) => count(word, kind(what)),
+            _ => {}
+        });
+    }
+    let list = |counts: [usize; KINDS.len()]| {
+        let some = counts.into_iter().zip(KINDS).filter(|(n, _)| *n > 0);
+        some.map(|(n, (one, more))| several(n, one, more)).collect::<Vec<_>>().join(", ")
+    };
+    let (detached, elsewhere) = (list(detached), list(elsewhere));
+    let mut all = own::still_out(memory);
+    if !elsewhere.is_empty() {
+        all.insert(0, format!("{elsewhere} of workers of other memories: free them there"));
+    }
+    if !detached.is_empty() {
+        all.insert(
+            0,
+            format!("{detached} detached: attach and free them, or call netmem_memory_reclaim_detached"),
+        );
+    }
+    if all.is_empty() {
+        all.push("raw frames, or frames that a device keeps".to_owned());
+    }
+    Ok(format!("still out: {}", all.join("; ")))
+}
+
+/// The place of a kind in [`KINDS`].
+fn kind(what: What) -> usize {
+    match what {
+        What::Shared => 1,
+        What::Packet => 2,
+        What::Object => 3,
+        What::Page => 4,
     }
 }

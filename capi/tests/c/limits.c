@@ -304,6 +304,26 @@ static void lost_detached(void)
     CHECK(netmem_pool_open(worker, NULL, &pool) == 0);
 }
 
+/* What keeps a memory from being closed is named, with its number and the remedy. */
+static void still_out(void)
+{
+    netmem_memory home, away;
+    netmem_worker at_home, abroad;
+    netmem_page pages[3];
+    netmem_memory_config config;
+    memset(&config, 0, sizeof config);
+    config.bytes = 8 << 20;
+    CHECK(netmem_memory_open(&config, &home) == 0 && netmem_worker_open(home, &at_home) == 0);
+    CHECK(netmem_memory_open(&config, &away) == 0 && netmem_worker_open(away, &abroad) == 0);
+    CHECK(netmem_page_alloc(at_home, 0, pages, 3) == 3 && netmem_page_detach(at_home, pages, 3) == 3);
+    CHECK(netmem_page_attach(abroad, pages, 1) == 1 && netmem_worker_close(at_home) == 0);
+    CHECK(netmem_memory_close(home, 0) == -ETIMEDOUT && text_has("2 blocks of pages detached"));
+    CHECK(text_has("netmem_memory_reclaim_detached") && text_has("1 block of pages of workers of other memories"));
+    CHECK(netmem_memory_reclaim_detached(home) == 2 && netmem_memory_close(home, 0) == -ETIMEDOUT && !text_has("detached"));
+    CHECK(netmem_page_free(abroad, pages, 1) == 0 && netmem_memory_close(home, 1000) == 0);
+    CHECK(netmem_worker_close(abroad) == 0 && netmem_memory_close(away, 1000) == 0);
+}
+
 /* A frame that a worker of another memory shared and detached belongs to its own memory. */
 static void shared_elsewhere(void)
 {
@@ -507,7 +527,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
                {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
-               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}, {"shared elsewhere", shared_elsewhere},
+               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}, {"still out", still_out}, {"shared elsewhere", shared_elsewhere},
                {"freed elsewhere", freed_elsewhere}, {"NULL", null_arrays}, {"large stock", a_large_stock},
                {"no head", no_head_for_received}, {"handles", no_memory_for_handles}, {"stack", small_stack}};
     static const struct test_case FIRST[] = {{"first pool", table_of_a_first_pool}};

@@ -72,6 +72,12 @@ fn what_was_detached_and_lost_can_be_reclaimed() {
     holds("detached");
 }
 
+/// Seen: "frames of the memory are still out", of pages that were detached.
+#[test]
+fn a_memory_that_cannot_be_closed_names_what_is_out_of_it_and_the_remedy() {
+    holds("still out");
+}
+
 /// Seen: netmem_port_rx_packets received no packet and reported no error, while frames waited in the port.
 #[test]
 fn received_packets_for_which_there_is_no_head_are_reported_as_no_memory() {
