@@ -1386,8 +1386,10 @@ int netmem_port_name(netmem_worker worker,
                      netmem_port port,
                      const char **name);
 
-/* Writes the MAC address of the port's end of its link to the six bytes at `mac`: that of the interface or of mac= in
- * the port's string, and otherwise one that was generated when the port was opened.
+/* Writes the MAC address of the port's end of its link to the six bytes at `mac`. For xdp and packet ports that is the
+ * address that their interface has now. The call asks for it by the interface's name, in the network namespace of the
+ * calling thread; while there is no such interface, it writes the address that it knew last. For other ports it is mac=
+ * of the port's string, or otherwise an address that was generated when the port was opened.
  * Returns 0. */
 int netmem_port_mac(netmem_worker worker,
                     netmem_port port,

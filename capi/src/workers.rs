@@ -121,8 +121,10 @@ pub struct OpenPort {
     /// Whether the thread may sleep on the port's descriptor.
     pub is_armed: bool,
     pub name: CString,
-    /// The address of this end of the link.
+    /// The address of this end of the link when it was last looked at.
     pub mac: [u8; 6],
+    /// The interface whose address that is; None if the end has an address of its own.
+    pub interface: Option<String>,
     /// The interface's MTU when the port was opened; None if the link has no interface.
     pub mtu: Option<u16>,
 }

@@ -80,16 +80,35 @@ pub unsafe extern "C" fn netmem_port_open(
         if let Some(pool) = own {
             own::add(*memory_word, opened.port.name().to_owned(), pool);
         }
-        ports[place] = Some(of_word(port.word, opened, pool));
+        ports[place] = Some(of_word(port.word, opened, pool, interface(&spec.device)));
         Ok(0)
     })
 }
 
+/// The interface whose address is that of this end of the link. The other end of a tap port's link has the interface.
+fn interface(device: &DeviceSpec) -> Option<String> {
+    match device {
+        DeviceSpec::Xdp(spec) => Some(spec.interface.clone()),
+        DeviceSpec::Packet { interface, .. } => Some(interface.clone()),
+        _ => None,
+    }
+}
+
 /// The entry of an open port.
-fn of_word(word: u64, opened: netmem_ports::OpenPort, pool: u64) -> OpenPort {
+fn of_word(word: u64, opened: netmem_ports::OpenPort, pool: u64, interface: Option<String>) -> OpenPort {
     let netmem_ports::OpenPort { port, mac, mtu, .. } = opened;
     let name = CString::new(port.name()).unwrap_or_default();
-    OpenPort { word, port, pool, received: Batch::new(), is_armed: false, name, mac: mac.bytes(), mtu }
+    OpenPort {
+        word,
+        port,
+        pool,
+        received: Batch::new(),
+        is_armed: false,
+        name,
+        mac: mac.bytes(),
+        interface,
+        mtu,
+    }
 }
 
 /// Slots of each ring.

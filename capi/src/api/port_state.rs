@@ -12,6 +12,7 @@ use crate::sites::Site;
 use crate::word;
 use crate::workers::{OpenPort, State, go_in};
 use netmem::PortState;
+use netmem::port::xdp::Netdev;
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 
@@ -152,8 +153,10 @@ pub unsafe extern "C" fn netmem_port_name(
     })
 }
 
-/// Writes the MAC address of the port's end of its link to the six bytes at `mac`: that of the interface or of mac= in
-/// the port's string, and otherwise one that was generated when the port was opened.
+/// Writes the MAC address of the port's end of its link to the six bytes at `mac`. For xdp and packet ports that is the
+/// address that their interface has now. The call asks for it by the interface's name, in the network namespace of the
+/// calling thread; while there is no such interface, it writes the address that it knew last. For other ports it is mac=
+/// of the port's string, or otherwise an address that was generated when the port was opened.
 /// Returns 0.
 ///
 /// # Safety
@@ -162,9 +165,17 @@ pub unsafe extern "C" fn netmem_port_name(
 pub unsafe extern "C" fn netmem_port_mac(worker: netmem_worker, port: netmem_port, mac: *mut u8) -> c_int {
     with((worker, port, "netmem_port_mac"), |open| {
         // SAFETY: the promise of C.
-        *unsafe { place("mac", mac.cast::<[u8; 6]>()) }? = open.mac;
+        let to = unsafe { place("mac", mac.cast::<[u8; 6]>()) }?;
+        open.mac = open.interface.as_deref().and_then(mac_of).unwrap_or(open.mac);
+        *to = open.mac;
         Ok(0)
     })
+}
+
+/// The address that an interface has now. Frames of a loopback interface have zeros there.
+fn mac_of(interface: &str) -> Option<[u8; 6]> {
+    let netdev = Netdev::open(interface).ok()?;
+    if netdev.is_loopback() == Ok(true) { Some([0; 6]) } else { netdev.mac().ok() }
 }
 
 /// Returns the MTU of the port's interface when the port was opened, in bytes without the Ethernet header. Returns 0 if

@@ -288,7 +288,7 @@ static void address_of(netmem_port port, const char *interface)
 static void state_of(const char *text, const char *interface)
 {
     netmem_port port;
-    char command[64];
+    char command[96];
     CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_state(worker, port) == 0);
     address_of(port, interface);
     snprintf(command, sizeof command, "ip link set dev %s down", interface);
@@ -299,6 +299,9 @@ static void state_of(const char *text, const char *interface)
     for (int i = 0; i < 1000 && netmem_port_state(worker, port) != 0; i++)
         usleep(10000);
     CHECK(netmem_port_state(worker, port) == 0);
+    snprintf(command, sizeof command, "ip link set dev %s address 02:aa:bb:cc:dd:ee", interface);
+    CHECK(system(command) == 0);
+    address_of(port, interface);
     /* An armed port keeps the event that wakes its thread. */
     CHECK(netmem_port_arm(worker, port) >= 0 && netmem_port_state(worker, port) == 0 && netmem_port_disarm(worker, port) == 0);
     CHECK(netmem_port_close(worker, port) == 0);

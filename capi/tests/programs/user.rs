@@ -79,9 +79,10 @@ fn a_call_that_fails_does_not_begin_the_library() {
     holds("child");
 }
 
-/// Seen: of a program that kicks its port every 100 ms, the port was up for minutes after its link was down.
+/// Seen: of a program that kicks its port every 100 ms, the port was up for minutes after its link was down; and its
+/// address was the one that its interface had when the port was opened.
 #[test]
-fn the_state_of_a_port_is_that_of_its_link_now() {
+fn the_state_and_the_address_of_a_port_are_those_of_its_link_now() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
     let mut program = bed.dut.command(compiled("tests/c/user.c", &GCC).to_str().unwrap());
     program.arg("state").env("LD_LIBRARY_PATH", prefix().join("lib"));
