@@ -456,8 +456,9 @@ int netmem_report(const char *line);
 /* Starts (`on` not 0) or stops (`on` 0) tracing. While tracing is on, the library records the call site
  * where each frame, object, page, packet and shared frame is allocated, and the call site where its use
  * ends. It copies their texts, at most 4096 different ones, so code that made calls may be unloaded
- * (dlclose(3)). Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
- * was allocated again after tracing stopped is shown with the call site of its last traced allocation.
+ * (dlclose(3)). Reports of misuse, netmem_pool_holders, netmem_cache_holders and netmem_sizes_holders show these call
+ * sites. A frame that was allocated again after tracing stopped is shown with the call site of its last traced
+ * allocation.
  * Returns 0. */
 int netmem_trace(int on);
 
@@ -769,6 +770,15 @@ int netmem_sizes_shrink(netmem_sizes sizes);
  * `counts`. Caches that share slabs have the same counters: those of all of them (netmem_cache_config.no_merge).
  * Returns the number of counters, which may be larger than `room`. */
 int netmem_cache_counts(netmem_cache cache,
+                        netmem_count *counts,
+                        size_t room);
+
+/* Reads the counters of size classes, under the names of netmem_cache_counts: the sums over all classes. Bytes beyond
+ * 8192 have no class and are not counted: each time, they are taken from the memory as pages. Classes share slabs with
+ * caches of about the same size, unless these have `no_merge`, and then count for them too. Writes at most `room`
+ * counters to `counts`.
+ * Returns the number of counters, which may be larger than `room`. */
+int netmem_sizes_counts(netmem_sizes sizes,
                         netmem_count *counts,
                         size_t room);
 
@@ -1636,6 +1646,11 @@ int netmem_pool_holders(netmem_pool pool,
 /* Lists the call sites that allocated objects of a cache that are not freed yet. Works as
  * netmem_pool_holders; the field `frames` is the number of objects. */
 int netmem_cache_holders(netmem_cache cache, netmem_holder *holders, size_t room);
+
+/* Lists the call sites that allocated bytes of size classes that are not freed yet. Works as netmem_cache_holders. */
+int netmem_sizes_holders(netmem_sizes sizes,
+                         netmem_holder *holders,
+                         size_t room);
 
 /* Allocates up to `n` raw frames from a pool. Works as netmem_alloc, but no call checks these frames. Raw
  * calls have no call site: a report of a refused raw call shows the name of the call and the word. */

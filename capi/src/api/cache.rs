@@ -185,3 +185,30 @@ pub unsafe extern "C" fn netmem_cache_counts(
         unsafe { list(counts, room, all) }
     })
 }
+
+/// Reads the counters of size classes, under the names of netmem_cache_counts: the sums over all classes. Bytes beyond
+/// 8192 have no class and are not counted: each time, they are taken from the memory as pages. Classes share slabs with
+/// caches of about the same size, unless these have `no_merge`, and then count for them too. Writes at most `room`
+/// counters to `counts`.
+/// Returns the number of counters, which may be larger than `room`.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_sizes_counts(
+    sizes: netmem_sizes,
+    counts: *mut netmem_count,
+    room: usize,
+) -> c_int {
+    answer("netmem_sizes_counts", || {
+        let Source::Sizes(found) = registry::source(sizes.word, Source::is_sizes)? else {
+            return Err(Failure::closed(CACHES.what, sizes.word));
+        };
+        let of_each: Vec<_> = found.classes().iter().map(|class| class.stats().counters()).collect();
+        let sum = |at: usize| of_each.iter().map(|counters| counters[at].1).sum();
+        let names = of_each.first().into_iter().flatten().enumerate();
+        let all = names.map(|(at, (name, _))| netmem_count::new(name, sum(at)));
+        // SAFETY: the promise of C.
+        unsafe { list(counts, room, all) }
+    })
+}

@@ -97,8 +97,9 @@ pub unsafe extern "C" fn netmem_report(line: *const c_char) -> c_int {
 /// Starts (`on` not 0) or stops (`on` 0) tracing. While tracing is on, the library records the call site
 /// where each frame, object, page, packet and shared frame is allocated, and the call site where its use
 /// ends. It copies their texts, at most 4096 different ones, so code that made calls may be unloaded
-/// (dlclose(3)). Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
-/// was allocated again after tracing stopped is shown with the call site of its last traced allocation.
+/// (dlclose(3)). Reports of misuse, netmem_pool_holders, netmem_cache_holders and netmem_sizes_holders show these call
+/// sites. A frame that was allocated again after tracing stopped is shown with the call site of its last traced
+/// allocation.
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_trace(on: c_int) -> c_int {

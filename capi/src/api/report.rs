@@ -1,7 +1,10 @@
 //! Counters and holders of pools and caches.
 
-use super::types::{list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
+use super::types::{
+    list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, netmem_sizes, place,
+};
 use crate::answer::answer;
+use crate::failure::Failure;
 use crate::registry::Source;
 use crate::{objects, registry, sites, table};
 use netmem::pool::{AllocStats, PoolStats, RecycleStats};
@@ -108,11 +111,33 @@ pub unsafe extern "C" fn netmem_cache_holders(
     room: usize,
 ) -> c_int {
     answer("netmem_cache_holders", || {
-        registry::source(cache.word, Source::is_cache)?;
-        let all = by_site(cache.word, |call| objects::each_held(|word, _| call(word as u32)));
+        let all = holders_of(cache.word, Source::is_cache)?;
         // SAFETY: the promise of C.
         unsafe { list(holders, room, all.into_iter()) }
     })
+}
+
+/// Lists the call sites that allocated bytes of size classes that are not freed yet. Works as netmem_cache_holders.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_sizes_holders(
+    sizes: netmem_sizes,
+    holders: *mut netmem_holder,
+    room: usize,
+) -> c_int {
+    answer("netmem_sizes_holders", || {
+        let all = holders_of(sizes.word, Source::is_sizes)?;
+        // SAFETY: the promise of C.
+        unsafe { list(holders, room, all.into_iter()) }
+    })
+}
+
+/// The call sites that allocated objects of a cache or of size classes.
+fn holders_of(word: u64, is_one: fn(&Source) -> bool) -> Result<Vec<netmem_holder>, Failure> {
+    registry::source(word, is_one)?;
+    Ok(by_site(word, |call| objects::each_held(|word, _| call(word as u32))))
 }
 
 /// The call sites at which things of this pool or cache were allocated that are still held, the site with

@@ -246,6 +246,16 @@ static int counts_of_size_classes_as_of_a_cache(void)
     return netmem_cache_counts((netmem_cache){sizes.word}, NULL, 0);
 }
 
+static int holders_of_a_cache_as_of_size_classes(void)
+{
+    return netmem_sizes_holders((netmem_sizes){cache.word}, NULL, 0);
+}
+
+static int counts_of_a_cache_as_of_size_classes(void)
+{
+    return netmem_sizes_counts((netmem_sizes){cache.word}, NULL, 0);
+}
+
 static int bytes_freed_to_size_classes_as_to_a_cache(void)
 {
     netmem_object object = some_bytes();
@@ -364,6 +374,8 @@ static const struct {
     CASE(a_cache_shrunk_as_size_classes, -ESTALE, "closed"),
     CASE(holders_of_size_classes_as_of_a_cache, -ESTALE, "closed"),
     CASE(counts_of_size_classes_as_of_a_cache, -ESTALE, "closed"),
+    CASE(holders_of_a_cache_as_of_size_classes, -ESTALE, "closed"),
+    CASE(counts_of_a_cache_as_of_size_classes, -ESTALE, "closed"),
     CASE(bytes_freed_to_size_classes_as_to_a_cache, -ESTALE, "closed"),
     CASE(from_a_cache_of_another_memory, -EXDEV, "wrong_memory"),
     CASE(used_by_another_worker, -EPERM, "wrong_worker"),
@@ -421,6 +433,34 @@ static void holders_are_named_by_place(void)
     CHECK(netmem_trace(0) == 0);
 }
 
+static uint64_t counted(const char *name)
+{
+    netmem_count counts[64];
+    int n = netmem_sizes_counts(sizes, counts, 64);
+    CHECK(n > 5 && n <= 64 && netmem_sizes_counts(sizes, NULL, 0) == n);
+    for (int i = 0; i < n; i++)
+        if (strcmp(counts[i].name, name) == 0)
+            return counts[i].value;
+    return 0;
+}
+
+/* Of two classes: the counters are those of both, and each call site is listed. */
+static void size_classes_have_counters_and_holders(void)
+{
+    netmem_object objects[3];
+    netmem_holder holders[4];
+    uint64_t before = counted("alloc_fastpath") + counted("alloc_slowpath");
+    CHECK(netmem_trace(1) == 0 && netmem_sizes_holders(sizes, holders, 4) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(netmem_sizes_alloc(worker, sizes, 20, &objects[i]) == 0);
+    CHECK(netmem_sizes_alloc(worker, sizes, 2000, &objects[2]) == 0);
+    CHECK(counted("alloc_fastpath") + counted("alloc_slowpath") == before + 3);
+    CHECK(netmem_sizes_holders(sizes, holders, 4) == 2 && holders[0].frames == 2 && holders[1].frames == 1);
+    CHECK(strstr(holders[1].site, "objects.c:") && netmem_cache_holders(cache, holders, 4) == 0);
+    CHECK(netmem_object_free(worker, objects, 3) == 0 && netmem_sizes_holders(sizes, holders, 4) == 0);
+    CHECK(netmem_trace(0) == 0);
+}
+
 static netmem_object passed_object;
 static netmem_page passed_page;
 
@@ -455,6 +495,7 @@ int main(void)
     open_caches();
     each_has_its_own_bytes();
     holders_are_named_by_place();
+    size_classes_have_counters_and_holders();
     what_is_detached_another_thread_attaches();
     CHECK(netmem_worker_held(worker) == 0);
     close_caches();
