@@ -15,7 +15,8 @@
  * A call that returns int returns a number >= 0, or a negative errno. A call that returns a pointer returns NULL on
  * failure. netmem_last_error returns one line of text about the failure. Besides the errors that a call documents, it
  * can return:
- *   -EBADF   the handle of a frame, object, page, packet or shared frame was never given out
+ *   -EBADF   the handle of a frame, object, page, packet or shared frame was never given out. (One that could be from an
+ *            earlier use of what it names is not told from an old handle: -ESTALE)
  *   -ESTALE  the use that the handle names is over; or the memory, worker, pool, cache, heads, ready pool, lane, port or
  *            stock was closed or never opened
  *   -EXDEV   the pool, cache, heads, ready pool or lane belongs to another memory than the worker

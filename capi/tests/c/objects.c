@@ -170,6 +170,16 @@ static int made_up_page(void)
     return netmem_page_free(worker, &page, 1);
 }
 
+/* The word of an object with the kind of a page. */
+static int made_up_page_in_the_place_of_an_object(void)
+{
+    netmem_object object = an_object();
+    netmem_page page = {object.word ^ UINT64_C(6) << 29};
+    int said = netmem_page_size(worker, page);
+    CHECK(netmem_object_free(worker, &object, 1) == 0);
+    return said;
+}
+
 static int no_object_at_all(void)
 {
     netmem_object object = {0};
@@ -363,6 +373,7 @@ static const struct {
     CASE(object_as_a_frame, -EBADF, "made_up"),
     CASE(made_up_object, -EBADF, "made_up"),
     CASE(made_up_page, -EBADF, "made_up"),
+    CASE(made_up_page_in_the_place_of_an_object, -EBADF, "made_up"),
     CASE(no_object_at_all, -EBADF, "made_up"),
     CASE(object_of_the_use_to_come, -EBADF, "made_up"),
     CASE(freed_to_another_cache, -EXDEV, "wrong_cache"),
