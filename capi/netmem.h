@@ -1285,11 +1285,11 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
  * An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
  * slots, also if the program only transmits through it.
- * Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
- * interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is down, -EPERM if the process lacks a
- * capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the
- * memory that may be locked is too small, -EMFILE if the process has too many descriptors open (`ulimit -n`), -ENFILE if
- * the system has, or -EIO if the device cannot be opened for another reason. */
+ * Returns 0, -EINVAL if `text`, the options or the memory are not usable or the interface has no such queue, -ENOENT if
+ * there is no such file, socket or interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is
+ * down, -EPERM if the process lacks a capability, -EACCES if it may not open a file, -EBUSY if another program has the
+ * device or the queue, -ENOMEM if the memory that may be locked is too small, -EMFILE if the process has too many
+ * descriptors open (`ulimit -n`), -ENFILE if the system has, or -EIO if the device cannot be opened for another reason. */
 NETMEM_NODISCARD
 int netmem_port_open(netmem_worker worker,
                      netmem_pool pool,

@@ -40,11 +40,11 @@ const RING: u32 = 2048;
 /// With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
 /// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
 /// slots, also if the program only transmits through it.
-/// Returns 0, -EINVAL if `text`, the options or the memory are not usable, -ENOENT if there is no such file, socket or
-/// interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is down, -EPERM if the process lacks a
-/// capability, -EACCES if it may not open a file, -EBUSY if another program has the device or the queue, -ENOMEM if the
-/// memory that may be locked is too small, -EMFILE if the process has too many descriptors open (`ulimit -n`), -ENFILE if
-/// the system has, or -EIO if the device cannot be opened for another reason.
+/// Returns 0, -EINVAL if `text`, the options or the memory are not usable or the interface has no such queue, -ENOENT if
+/// there is no such file, socket or interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is
+/// down, -EPERM if the process lacks a capability, -EACCES if it may not open a file, -EBUSY if another program has the
+/// device or the queue, -ENOMEM if the memory that may be locked is too small, -EMFILE if the process has too many
+/// descriptors open (`ulimit -n`), -ENFILE if the system has, or -EIO if the device cannot be opened for another reason.
 ///
 /// # Safety
 /// See the module.
@@ -223,7 +223,7 @@ fn failure(error: OpenError) -> Failure {
 fn of_xdp(error: &XdpError) -> i32 {
     match error {
         XdpError::UnknownInterface { .. } => ENOENT,
-        XdpError::NoSuchQueue { .. } => ENODEV,
+        XdpError::NoSuchQueue { .. } => EINVAL,
         XdpError::InterfaceDown { .. } => ENETDOWN,
         XdpError::QueueBound { .. } | XdpError::ProgramAttached { .. } => EBUSY,
         XdpError::NotPermitted { .. } => EPERM,
@@ -264,6 +264,13 @@ mod tests {
                 assert_eq!(failure(error).errno, number);
             }
         }
+    }
+
+    /// Seen: -ENODEV, which the header explains as a driver that the kernel lacks.
+    #[test]
+    fn a_queue_that_the_interface_does_not_have_is_a_fault_of_the_options() {
+        let error = XdpError::NoSuchQueue { interface: "eth0".to_owned(), queue: 9, queues: Some(2) };
+        assert_eq!(failure(OpenError::Xdp(error)).errno, EINVAL);
     }
 
     /// Seen: a port with lend=yes copied without a message. No memory of 4 GiB is made here, because some
