@@ -130,11 +130,11 @@ typedef struct {
 typedef struct {
     /* Name in reports. NULL: "pool". */
     const char *name;
-    /* Maximum number of frames. 0: 4096. */
+    /* Maximum number of frames, 1 to 4194304, rounded up to whole pages: 1 gives 2 frames of 2048 bytes. 0: 4096. */
     uint32_t frames;
     /* Bytes of a frame: 2048, 4096, 8192, 16384 or 32768. 0: 2048. */
     uint32_t frame_size;
-    /* Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NO_CACHE: no cache. */
+    /* Maximum number of free frames in the owner's cache, 1 to 65536. 0: 512. NETMEM_NO_CACHE: no cache. */
     uint32_t cache;
     /* 1: clear all bytes of a frame to 0 when the frame is allocated. 0: do not. */
     uint32_t init_on_alloc;
@@ -147,7 +147,7 @@ typedef struct {
      * to 512 bytes, and its tailroom 1536 to 1984. `frame_size` less `headroom`: the data of all frames begins at the
      * same place. */
     uint32_t data;
-    /* Maximum number of frames that netmem_pool_resize can set. Fewer than `frames`, as 0: `frames`. */
+    /* Maximum number of frames that netmem_pool_resize can set, 1 to 4194304. Fewer than `frames`, as 0: `frames`. */
     uint32_t capacity;
     /* Must be 0. */
     uint32_t reserved[5];
@@ -275,7 +275,8 @@ typedef struct {
 
 /* Options of netmem_port_open. A field that is 0 selects the default. */
 typedef struct {
-    /* Slots of each ring, a power of two. 0: 2048. netmem_port_open returns -EINVAL for any other value. */
+    /* Slots of each ring, a power of two: of a memif port 2 to 16384, of an xdp port 1 to 65536. 0: 2048.
+     * netmem_port_open returns -EINVAL for any other value. */
     uint32_t ring;
     /* Must be 0. */
     uint32_t reserved[7];
@@ -565,7 +566,8 @@ int netmem_pool_resize(netmem_pool pool,
  * from the pool any more.
  * Returns 0 if all frames were freed, or -ETIMEDOUT if some were not; netmem_last_error says how many. After
  * -ETIMEDOUT the pool is closed and its frames stay valid until they are freed. The call may be repeated to
- * wait again. */
+ * wait again, until netmem_memory_close has returned -ETIMEDOUT: from then on it returns -ESTALE, and only
+ * netmem_memory_close waits for the frames. */
 int netmem_pool_close(netmem_pool pool,
                       uint32_t milliseconds);
 

@@ -119,7 +119,8 @@ fn open_pool(pool: netmem_pool) -> Result<Pool, Failure> {
 /// from the pool any more.
 /// Returns 0 if all frames were freed, or -ETIMEDOUT if some were not; netmem_last_error says how many. After
 /// -ETIMEDOUT the pool is closed and its frames stay valid until they are freed. The call may be repeated to
-/// wait again.
+/// wait again, until netmem_memory_close has returned -ETIMEDOUT: from then on it returns -ESTALE, and only
+/// netmem_memory_close waits for the frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_pool_close(pool: netmem_pool, milliseconds: u32) -> c_int {
     answer("netmem_pool_close", || {

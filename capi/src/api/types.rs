@@ -148,11 +148,11 @@ pub struct netmem_memory_config {
 pub struct netmem_pool_config {
     /// Name in reports. NULL: "pool".
     pub name: *const c_char,
-    /// Maximum number of frames. 0: 4096.
+    /// Maximum number of frames, 1 to 4194304, rounded up to whole pages: 1 gives 2 frames of 2048 bytes. 0: 4096.
     pub frames: u32,
     /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768. 0: 2048.
     pub frame_size: u32,
-    /// Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NO_CACHE: no cache.
+    /// Maximum number of free frames in the owner's cache, 1 to 65536. 0: 512. NETMEM_NO_CACHE: no cache.
     pub cache: u32,
     /// 1: clear all bytes of a frame to 0 when the frame is allocated. 0: do not.
     pub init_on_alloc: u32,
@@ -165,7 +165,7 @@ pub struct netmem_pool_config {
     /// to 512 bytes, and its tailroom 1536 to 1984. `frame_size` less `headroom`: the data of all frames begins at the
     /// same place.
     pub data: u32,
-    /// Maximum number of frames that netmem_pool_resize can set. Fewer than `frames`, as 0: `frames`.
+    /// Maximum number of frames that netmem_pool_resize can set, 1 to 4194304. Fewer than `frames`, as 0: `frames`.
     pub capacity: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
@@ -175,7 +175,8 @@ pub struct netmem_pool_config {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_port_config {
-    /// Slots of each ring, a power of two. 0: 2048. netmem_port_open returns -EINVAL for any other value.
+    /// Slots of each ring, a power of two: of a memif port 2 to 16384, of an xdp port 1 to 65536. 0: 2048.
+    /// netmem_port_open returns -EINVAL for any other value.
     pub ring: u32,
     /// Must be 0.
     pub reserved: [u32; 7],

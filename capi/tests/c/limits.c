@@ -304,6 +304,63 @@ static void lost_detached(void)
     CHECK(netmem_pool_open(worker, NULL, &pool) == 0);
 }
 
+static int pool_of(uint32_t frames, uint32_t cache, uint32_t capacity)
+{
+    netmem_pool opened;
+    netmem_frame got[4];
+    netmem_pool_config config;
+    memset(&config, 0, sizeof config);
+    config.frames = frames;
+    config.cache = cache;
+    config.capacity = capacity;
+    int n = netmem_pool_open(worker, &config, &opened);
+    if (n < 0)
+        return n;
+    n = netmem_alloc(worker, opened, got, 4);
+    CHECK(n > 0 && netmem_free(worker, got, n) == 0 && netmem_pool_close(opened, 1000) == 0);
+    return n;
+}
+
+static int port_of(const char *text, uint32_t ring)
+{
+    netmem_port opened;
+    netmem_port_config config;
+    memset(&config, 0, sizeof config);
+    config.ring = ring;
+    int said = netmem_port_open(worker, pool, text, &config, &opened);
+    CHECK(said < 0 || netmem_port_close(worker, opened) == 0);
+    return said;
+}
+
+/* The ranges of options are those of the header. */
+static void ranges(void)
+{
+    const char *memif = "memif:@netmem-limits-none,role=client";
+    CHECK(pool_of(1, 0, 0) == 2 && pool_of(3, 0, 0) == 4);
+    CHECK(pool_of(4194304, 65536, 4194304) == 4 && pool_of(4194305, 0, 0) == -EINVAL);
+    CHECK(pool_of(1, 65537, 0) == -EINVAL && pool_of(1, 0, 4194305) == -EINVAL);
+    CHECK(port_of(memif, 2) == 0 && port_of(memif, 16384) == 0 && port_of(memif, 1) == -EINVAL);
+    CHECK(port_of(memif, 32768) == -EINVAL && port_of(memif, 3) == -EINVAL);
+}
+
+/* A pool whose close timed out can be waited for again until the same happened to its memory. */
+static void waited_for(void)
+{
+    netmem_memory lasting;
+    netmem_worker at, other = worker;
+    netmem_pool late;
+    netmem_frame frame;
+    netmem_memory_config config;
+    memset(&config, 0, sizeof config);
+    config.bytes = 4 << 20;
+    CHECK(netmem_memory_open(&config, &lasting) == 0 && netmem_worker_open(lasting, &at) == 0);
+    CHECK(netmem_pool_open(at, NULL, &late) == 0 && netmem_alloc(at, late, &frame, 1) == 1);
+    CHECK(netmem_detach(at, &frame, 1) == 1 && netmem_pool_close(late, 0) == -ETIMEDOUT && netmem_pool_close(late, 0) == -ETIMEDOUT);
+    CHECK(netmem_worker_close(at) == 0 && netmem_memory_close(lasting, 0) == -ETIMEDOUT && text_has("1 frame detached"));
+    CHECK(netmem_pool_close(late, 0) == -ESTALE && netmem_attach(other, &frame, 1) == 1);
+    CHECK(netmem_free(other, &frame, 1) == 0 && netmem_memory_close(lasting, 1000) == 0);
+}
+
 /* What keeps a memory from being closed is named, with its number and the remedy. */
 static void still_out(void)
 {
@@ -527,7 +584,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"memory", memory_runs_out}, {"address space", address_space_runs_out}, {"memories", memories}, {"stocks", stocks},
                {"bursts", refused_bursts}, {"reserved", reserved_fields}, {"closed", closed_cache}, {"errno", last_errno},
-               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}, {"still out", still_out}, {"shared elsewhere", shared_elsewhere},
+               {"merge", no_merge}, {"used up", a_memory_used_up}, {"detached", lost_detached}, {"still out", still_out}, {"ranges", ranges}, {"waited for", waited_for}, {"shared elsewhere", shared_elsewhere},
                {"freed elsewhere", freed_elsewhere}, {"NULL", null_arrays}, {"large stock", a_large_stock},
                {"no head", no_head_for_received}, {"handles", no_memory_for_handles}, {"stack", small_stack}};
     static const struct test_case FIRST[] = {{"first pool", table_of_a_first_pool}};

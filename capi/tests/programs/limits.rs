@@ -78,6 +78,18 @@ fn a_memory_that_cannot_be_closed_names_what_is_out_of_it_and_the_remedy() {
     holds("still out");
 }
 
+/// Seen: the header named no maximum, "maximum number of frames" was 2 where 1 was given, and of a memif ring "a power of two".
+#[test]
+fn options_have_the_ranges_that_the_header_states() {
+    holds("ranges");
+}
+
+/// Seen: "the call may be repeated to wait again", but netmem_pool_close returned -ESTALE.
+#[test]
+fn a_closed_pool_can_be_waited_for_until_its_memory_was() {
+    holds("waited for");
+}
+
 /// Seen: netmem_port_rx_packets received no packet and reported no error, while frames waited in the port.
 #[test]
 fn received_packets_for_which_there_is_no_head_are_reported_as_no_memory() {
