@@ -12,6 +12,21 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 const REDIRECT: &str = "examples/redirect.c";
 const HANDOFF: &str = "examples/handoff.c";
 
+/// Seen: the guide named line 16 of its first program, where the library names line 19.
+#[test]
+fn the_first_program_of_the_guide_is_reported_at_the_line_that_the_guide_names() {
+    let guide = fs::read_to_string(folder().join("../docs/guide/c.md")).unwrap();
+    let block = |from: &str| guide.split_once(from).and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let (program, line) = (scratch().join("x.c"), block("```text\nnetmem: "));
+    fs::write(&program, block("```c\n")).unwrap();
+    let out = output(&mut command(compiled(program.to_str().unwrap(), &GCC)));
+    let (place, said) = (line.split(' ').nth(2).unwrap(), said(&out));
+    assert!(
+        out.status.success() && said.contains(&format!("/{place} freed_twice: frame ")),
+        "{place} {said}"
+    );
+}
+
 #[test]
 fn the_python_example_counts_the_packets_of_a_capture() {
     let input = capture::write("count.pcap", 321);
