@@ -1333,7 +1333,8 @@ int netmem_port_fill_at(netmem_worker worker,
                         const char *site);
 
 /* Posts empty frames of `pool` for reception until the fill ring is full or the pool is empty. Call it once
- * in each round.
+ * in each round. A port takes as many frames as its ring has slots (netmem_port_config.ring). So two ports with rings of
+ * 2048 slots take all frames of a default pool, and the program can allocate none: open a pool with more frames.
  * Returns the number of frames posted. */
 int netmem_port_refill(netmem_worker worker,
                        netmem_port port,

@@ -224,7 +224,8 @@ pub fn put_back(tag: &mut Tag, burst: &mut [netmem_frame], batch: &mut Batch) {
 }
 
 /// Posts empty frames of `pool` for reception until the fill ring is full or the pool is empty. Call it once
-/// in each round.
+/// in each round. A port takes as many frames as its ring has slots (netmem_port_config.ring). So two ports with rings of
+/// 2048 slots take all frames of a default pool, and the program can allocate none: open a pool with more frames.
 /// Returns the number of frames posted.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_refill(worker: netmem_worker, port: netmem_port, pool: netmem_pool) -> c_int {
