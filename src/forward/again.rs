@@ -30,23 +30,41 @@ impl Forwarder {
     ///
     /// Frames that go back to the worker that transmits them take along all frames that wait for that port here. So
     /// with steering this happens only while nothing waits for a port, as with all other intake (ADR 0018).
+    ///
+    /// Frames that wait again could be resumed without end. So a call ends after as many as waited when it began, and the
+    /// next call goes on.
     #[cold]
     #[inline(never)]
     pub(super) fn resume(&mut self, w: &mut Worker) {
         self.has_changed = true;
+        let (most, mut resumed) = (self.decision.waiting(), 0);
         while self.steering.is_none() || self.is_settled() {
             let Some((from, mut frames)) = self.decision.resume() else {
                 self.has_changed = false;
                 break;
             };
+            let n = frames.len();
+            resumed += n.max(1);
             // As frames, also if they came as packets: the rules were applied then.
             let mut verdicts = Verdicts::new();
             self.decision.decide_again(from, &mut frames, &mut verdicts);
+            self.count_changed(n, frames.len());
             self.come_from(from);
             self.carry_out(&verdicts, from, &mut frames, w);
             self.leave(w);
+            if resumed >= most {
+                break;
+            }
         }
         self.waiting = self.decision.waiting();
+    }
+
+    /// Counts the frames that a decision took out of a burst of `before` frames, or added to it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn count_changed(&mut self, before: usize, after: usize) {
+        self.meters.passed.add(before.saturating_sub(after) as u64);
+        self.meters.originated.add(after.saturating_sub(before) as u64);
     }
 
     /// Has the next `n` frames of a burst cut, each into several.
@@ -92,15 +110,23 @@ impl Forwarder {
     }
 
     /// Has replies made of frames from `from` that were dropped for `reason`, and sends them. The others stay in
-    /// `dropped`.
+    /// `dropped`. A reply that is dropped itself is not answered: replies to replies would have no end.
     #[cold]
     #[inline(never)]
     pub(super) fn answer(&mut self, from: Source, reason: Reason, dropped: &mut Batch, w: &mut Worker) {
+        if self.is_answering {
+            return;
+        }
         let mut replies = Replies::new();
         self.decision.answer(from, reason, dropped, &mut replies);
         let Replies { mut frames, verdicts } = replies;
         self.meters.originated.add(frames.len() as u64);
         self.decision.made(&frames);
+        self.is_answering = true;
         self.carry_out(&verdicts, from, &mut frames, w);
+        self.is_answering = false;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,10 @@ pub trait Decide: Send {
     ///
     /// Implement it by hand if the frames themselves must change (headers added or removed, the end cut off), or if
     /// looking at several together pays.
+    ///
+    /// A frame that it takes out of the burst counts as [passed](super::Meters::passed), and one that it adds as
+    /// [originated](super::Meters::originated). Frames that are to come back by [`resume`](Self::resume) have the
+    /// verdict [`Verdict::Wait`] instead.
     fn decide_burst(&mut self, from: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
         burst.each_data_mut(AHEAD, |i, data| verdicts.set(i, self.decide(from, data)));
     }
@@ -157,6 +161,9 @@ pub trait Decide: Send {
     /// Makes replies of frames that were dropped for `reason` (ICMP errors, for example). Frames moved to `replies` are
     /// sent; the others are freed. The drop is counted in either case, and a reply is counted as
     /// [originated](super::Meters::originated).
+    ///
+    /// A reply that is dropped in its turn is not answered: neither one with the verdict [`Verdict::Drop`] nor a piece
+    /// of one with [`Verdict::Fragment`].
     fn answer(&mut self, from: Source, reason: Reason, dropped: &mut Batch, replies: &mut Replies) {
         let _ = (from, reason, dropped, replies);
     }
@@ -178,19 +185,22 @@ pub trait Decide: Send {
         let _ = (from, frames);
     }
 
-    /// Number of frames that wait here now. Called after [`wait`](Self::wait) and [`resume`](Self::resume), for
-    /// [`Meters::held`](super::Meters::held).
+    /// Number of frames that wait here now. Called after [`wait`](Self::wait), and before and after
+    /// [`resume`](Self::resume), for [`Meters::held`](super::Meters::held) and as the limit of a round.
     fn waiting(&self) -> usize {
         0
     }
 
     /// Returns the next frames that need not wait any more, all from one source, or None if there are no more. Called
-    /// after [`refresh`](Self::refresh) returned true.
+    /// after [`refresh`](Self::refresh) returned true, until it returns None.
+    ///
+    /// Frames may [wait](Self::wait) again at once. So the calls before and after reception end after as many frames as
+    /// [`waiting`](Self::waiting) returned before them, but not before the first batch, and the next ones go on.
     fn resume(&mut self) -> Option<(Source, Batch)> {
         None
     }
 
-    /// Decides about frames that waited.
+    /// Decides about frames that waited. By default as [`decide_burst`](Self::decide_burst).
     fn decide_again(&mut self, from: Source, frames: &mut Batch, verdicts: &mut Verdicts) {
         self.decide_burst(from, frames, verdicts);
     }

@@ -24,12 +24,13 @@ pub struct Meters {
     pub completed: Count,
     /// Frames that wait for a slot in a transmit ring, or for a neighbour's MAC address.
     pub held: Count,
-    /// Frames that the local queue took.
+    /// Frames that the local queue took, or that the decision took out of a burst
+    /// ([`Decide::decide_burst`](super::Decide::decide_burst)).
     pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,
     /// Frames that the decision made of dropped ones ([`Decide::answer`](super::Decide::answer)), for example ICMP
-    /// errors. They were not received.
+    /// errors, or added to a burst. They were not received.
     pub originated: Count,
     /// Frames that were cut: for a narrower link ([`Decide::fragment`](super::Decide::fragment)), or into their
     /// segments, for a port that does not carry offloads ([`Tx::carries_offloads`](crate::port::Tx::carries_offloads)).

@@ -63,6 +63,8 @@ pub struct Forwarder {
     pub(super) waiting: usize,
     /// The decision reported a change, and has not yet been asked for all frames that need not wait any more.
     pub(super) has_changed: bool,
+    /// The verdicts of replies are being carried out: a drop among them is not answered.
+    pub(super) is_answering: bool,
     /// The mirrors that get sent frames.
     mirrors: Vec<Mirror>,
     pub(super) meters: Arc<Meters>,
@@ -125,6 +127,7 @@ impl Forwarder {
             steering: None,
             waiting: 0,
             has_changed: false,
+            is_answering: false,
             mirrors: Vec::new(),
             meters,
             watch,
@@ -334,8 +337,11 @@ impl Forwarder {
     /// Decides about each frame of a burst.
     #[inline(always)]
     pub(super) fn forward(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
-        let mut verdicts = Verdicts::new();
+        let (mut verdicts, received) = (Verdicts::new(), burst.len());
         self.decision.decide_burst(from, burst, &mut verdicts);
+        if burst.len() != received {
+            self.count_changed(received, burst.len());
+        }
         self.carry_out(&verdicts, from, burst, w);
     }
 
