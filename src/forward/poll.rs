@@ -291,7 +291,9 @@ impl Forwarder {
         let mut sent = Batch::new();
         self.meters.position.begin(port, Call::Complete);
         loop {
-            let n = self.egresses[port].port.complete(w, &mut sent);
+            self.egresses[port].port.complete(w, &mut sent);
+            // Not the port's own number: with one that is too high, this loop might not end.
+            let n = sent.len();
             self.meters.completed.add(n as u64);
             if let Some(probe) = &mut self.probe {
                 probe.left(port, n, clock::ticks(), &self.meters.latency);

@@ -285,7 +285,12 @@ impl AsyncPort {
     /// Frees sent frames, posts empty frames, and wakes the device if it asked for that.
     pub(crate) fn tend(&mut self) {
         let mut sent = Batch::new();
-        while self.port.0.complete(&mut self.worker, &mut sent) > 0 {
+        loop {
+            // Not the port's own number: with one that is too high, this loop might not end.
+            self.port.0.complete(&mut self.worker, &mut sent);
+            if sent.is_empty() {
+                break;
+            }
             sent.free(&mut self.worker);
         }
         let port = &mut *self.port.0;

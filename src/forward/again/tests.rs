@@ -1,10 +1,11 @@
-//! Frames that a decision gets a second time, and bursts that it changes.
+//! Frames that a decision gets a second time, and counts that the forwarder does not take from others.
 
-use crate::forward::{Decide, Forwarder, Pieces, Reason, Replies, Verdict, Verdicts};
+use crate::forward::{Decide, Forwarder, Pieces, Reason, Reflect, Replies, Verdict, Verdicts};
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Pool};
 use crate::port::conformance::Fixture;
 use crate::port::mem::{MemConfig, MemDevice, MemPort};
+use crate::port::tests::moody::{Mood, Moody};
 use crate::stats::Count;
 use crate::steer::Source;
 use crate::sync::Worker;
@@ -143,4 +144,19 @@ fn frames_that_a_decision_takes_out_of_a_burst_or_adds_are_counted() {
     assert_eq!(counts(Changes(None)), [9, 1, 0]);
     let Fixture { w, pool, .. } = Fixture::new(8);
     assert_eq!(counts(Changes(Some((pool, w)))), [11, 0, 1]);
+}
+
+/// Seen: a port reported more completed frames than it gave back. The forwarder asked it for more without end.
+#[test]
+fn a_port_that_reports_more_completed_frames_than_it_gives_back_ends_no_round() {
+    let Fixture { mut w, pool, .. } = Fixture::new(64);
+    let (port, mut device) = MemPort::pair("0", &MemConfig { coalesce: 1, ..MemConfig::default() }).unwrap();
+    let port = Moody::new(port, Mood::Boastful);
+    let mut forwarder = Forwarder::new(vec![Box::new(port)], pool, Box::new(Reflect)).unwrap();
+    forwarder.poll(&mut w);
+    assert_eq!(device.deliver(3, |_| 60), 3);
+    forwarder.poll(&mut w);
+    assert_eq!(device.collect(BATCH_MAX, |_| ()), 3);
+    forwarder.poll(&mut w);
+    assert_eq!([&forwarder.meters().transmitted, &forwarder.meters().completed].map(Count::get), [3, 3]);
 }

@@ -1,5 +1,6 @@
 //! A wire that treats frames offered for transmission as an interface may.
 
+use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Pool};
 use crate::port::mem::MemPort;
 use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
@@ -23,6 +24,8 @@ pub(crate) enum Mood {
     Backwards,
     /// No pool is one that it could receive into.
     Choosy,
+    /// It reports a full batch of sent frames each time, however many it gives back.
+    Boastful,
 }
 
 /// The port; its mood may change.
@@ -110,6 +113,10 @@ impl Complete for Moody {
         match self.is() {
             Mood::Gone => 0,
             Mood::Backwards => self.give_back(w, frames),
+            Mood::Boastful => {
+                self.within.complete(w, frames);
+                BATCH_MAX
+            }
             Mood::Picky | Mood::Mute | Mood::Choosy => self.within.complete(w, frames),
         }
     }
@@ -132,8 +139,8 @@ impl Port for Moody {
 
     fn state(&self) -> PortState {
         match self.is() {
-            Mood::Picky | Mood::Backwards | Mood::Choosy => PortState::Up,
             Mood::Mute | Mood::Gone => PortState::Down("link down".into()),
+            _ => PortState::Up,
         }
     }
 
