@@ -18,6 +18,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_millis(50);
 /// The sleep while frames wait for the device, or packets for a frame: completions wake no thread.
 const SHORTEST: Duration = Duration::from_millis(1);
+/// The least MTU of an IPv4 link (RFC 791 §3.2). With less than two headers, smoltcp's TCP panics.
+const MTU_MIN: usize = 68;
 /// Maximum number of packets for smoltcp in one poll, which ends only when there are none.
 const POLL_MAX: usize = 4 * BATCH_MAX;
 
@@ -67,6 +69,20 @@ pub enum DeviceError {
         /// Bytes for which every frame of the pool has room.
         room: usize,
     },
+    /// The MTU is less than every IPv4 link carries.
+    #[error(
+        "an MTU of {mtu} bytes: an IPv4 link carries packets of {MTU_MIN} at least (RFC 791), an IPv6 link of 1280"
+    )]
+    ShortMtu {
+        /// The requested MTU.
+        mtu: usize,
+    },
+    /// The port cannot receive into the pool's frames ([`Fill::takes_frames_of`](netmem::Fill::takes_frames_of)).
+    #[error(
+        "the port cannot receive into the frames of the pool, which lie in another memory or are too small: give the pool that \
+         the port was opened with"
+    )]
+    Pool,
 }
 
 impl fmt::Debug for PortDevice {
@@ -114,6 +130,13 @@ impl PortDevice {
         mtu: usize,
         next_hops: Option<NextHops>,
     ) -> Result<PortDevice, DeviceError> {
+        // Such a port would be up and receive nothing.
+        if port.own_pool().is_none() && !port.takes_frames_of(pool) {
+            return Err(DeviceError::Pool);
+        }
+        if mtu < MTU_MIN {
+            return Err(DeviceError::ShortMtu { mtu });
+        }
         let room = pool.room();
         if room < mtu.saturating_add(ethernet::HEADER_LEN) {
             return Err(DeviceError::Mtu { mtu, room });

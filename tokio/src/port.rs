@@ -38,11 +38,21 @@ impl AsyncPort {
     /// runtime than this one.
     ///
     /// # Errors
-    /// Returns the error of epoll_create(2).
+    /// Returns [`io::ErrorKind::InvalidInput`] if the port cannot receive into the pool's frames
+    /// ([`Fill::takes_frames_of`](netmem::Fill::takes_frames_of)), or the error of epoll_create(2).
     ///
     /// # Panics
     /// Panics outside of a tokio runtime with I/O and time (`enable_all`).
     pub fn new(port: Box<dyn Port>, worker: Worker, pool: Pool) -> io::Result<AsyncPort> {
+        // Such a port would be up and receive nothing.
+        if port.own_pool().is_none() && !port.takes_frames_of(&pool) {
+            let (port, pool) = (port.name(), pool.name());
+            let refused = format!(
+                "{port} cannot receive into the frames of pool {pool:?}, which lie in another memory or are too small: give \
+                 the pool that the port was opened with"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, refused));
+        }
         Ok(AsyncPort { watch: PortWatch::new()?, port: PortBox(port), pool, worker, posted_max: usize::MAX })
     }
 

@@ -7,7 +7,7 @@ use netmem::stats::Writer;
 use netmem::{Batch, Frame, PortState};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep};
 
@@ -46,9 +46,13 @@ impl AsyncPort {
     /// Gives the port to its own task, the [`Driver`]. Other tasks share it through queues of `depth` frames in each
     /// direction, and see its state by [`Driver::control`].
     ///
+    /// A `depth` above [`Semaphore::MAX_PERMITS`](tokio::sync::Semaphore::MAX_PERMITS), tokio's own limit, is that limit.
+    ///
     /// # Panics
     /// Panics if `depth` is 0.
     pub fn share(self, depth: usize) -> (Incoming, Outgoing, Driver) {
+        assert!(depth > 0, "a shared port with queues of 0 frames");
+        let depth = depth.min(Semaphore::MAX_PERMITS);
         let ((incoming, received), (send, outgoing)) = (mpsc::channel(depth), mpsc::channel(depth));
         let (seen, last_seen) = watch::channel(Seen {
             state: self.port().state(),
