@@ -4,7 +4,8 @@
 //! ledger of the pool with the calls made. Some of the offered frames are too short for an interface or belong to
 //! another memory, and some have 1,400 bytes. The frames that the port transmits must come to its peer, whole and in
 //! order. The frames that its peer sends must be received whole and in order. At the end the peer sends frames one at a
-//! time, while empty frames are posted: each must be received, or be counted as lost. After the port is dropped, every
+//! time, while empty frames are posted: each must be received, or be counted as lost. If the port has a descriptor for
+//! sleepers, each must end a sleep, whether it comes before the port is armed or after. After the port is dropped, every
 //! frame must be free again. The port's name must begin with its kind. All ports of this crate pass the test, and a port
 //! written elsewhere can be checked in the same way:
 //!
@@ -36,13 +37,17 @@
 //! ```
 
 mod fixture;
+mod peer;
 
 pub use fixture::Fixture;
+pub use peer::{Peer, PortPeer};
 
 use super::{Port, PortCounters, PortState};
 use crate::pool::Batch;
+use crate::sys::event::sleep_until_readable;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 /// Number of frames of the pool.
 const FRAMES: usize = 256;
@@ -56,6 +61,8 @@ const ONE_BY_ONE: usize = 32;
 const RUNT: usize = 5;
 /// Maximum number of rounds in which all transmitted frames are sent.
 const ROUNDS: usize = 100_000;
+/// The time after which a sleeper is not woken any more.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The beginning of each frame that is made: two addresses, and the type for local experiments (IEEE 802).
 const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
@@ -64,63 +71,6 @@ const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
 const SEQUENCES: u64 = 48;
 /// Maximum number of calls in a sequence.
 const CALLS: u64 = 60;
-
-/// The other end of a port's link.
-pub trait Peer {
-    /// Sends a frame to the port.
-    fn deliver(&mut self, frame: &[u8]);
-
-    /// Takes the frames that the port has transmitted, in order. Returns None if they cannot be seen.
-    fn collect(&mut self) -> Option<Vec<Vec<u8>>>;
-}
-
-/// No peer.
-impl Peer for () {
-    fn deliver(&mut self, _frame: &[u8]) {}
-
-    fn collect(&mut self) -> Option<Vec<Vec<u8>>> {
-        None
-    }
-}
-
-/// Another port as the peer, with its own frames.
-pub struct PortPeer {
-    /// The port at the other end.
-    pub port: Box<dyn Port>,
-    /// The pool of its frames.
-    pub fixture: Fixture,
-}
-
-impl std::fmt::Debug for PortPeer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PortPeer").field("port", &self.port.name()).finish_non_exhaustive()
-    }
-}
-
-impl Peer for PortPeer {
-    fn deliver(&mut self, frame: &[u8]) {
-        let PortPeer { port, fixture: Fixture { w, pool, .. } } = self;
-        let (mut sent, mut batch) = (pool.alloc(w).expect("a frame of the peer's"), Batch::new());
-        sent.put_slice(frame).expect("room for a frame");
-        drop(batch.push(sent));
-        port.tx(w, &mut batch);
-        batch.free(w);
-        port.kick();
-        port.complete(w, &mut batch);
-        batch.free(w);
-    }
-
-    fn collect(&mut self) -> Option<Vec<Vec<u8>>> {
-        let PortPeer { port, fixture: Fixture { w, pool, .. } } = self;
-        let mut batch = Batch::new();
-        port.refill_to(w, pool, FRAMES / 2);
-        port.rx(w, &mut batch);
-        port.kick();
-        let come = batch.iter().map(|frame| frame.data().to_vec()).collect();
-        batch.free(w);
-        Some(come)
-    }
-}
 
 /// The defect of some of the offered frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,6 +230,10 @@ impl Walk {
         }
         assert_eq!(counters(&*self.port), self.counted, "{step:?}");
         assert_eq!(self.counted[1] - self.counted[2], self.port.tx_posted(), "{step:?}");
+        if !self.breaks {
+            let posted = self.counted[3].checked_sub(self.counted[0]);
+            assert_eq!(posted, Some(self.port.rx_posted()), "posted for reception, {step:?}");
+        }
         let ledger = self.here.pool.ledger();
         assert!(ledger.balanced(), "{step:?}: {ledger:?}");
     }
@@ -329,16 +283,16 @@ impl Walk {
     }
 
     /// Has the peer send frames one at a time while empty frames are posted. Checks that each is received or counted as
-    /// lost. Does nothing if the peer sends none, or the port is at the end of its input.
+    /// lost, and that each ends a sleep. Does nothing if the peer sends none, or the port is at the end of its input.
     fn arrive(&mut self) {
-        for _ in 0..ONE_BY_ONE {
+        for i in 0..ONE_BY_ONE {
             if self.port.rx_finished() || self.breaks {
                 return;
             }
             let (come, lost) = (self.come, self.port.counters().rx_drops());
             let rounds = if self.has_peer || come > 0 { ROUNDS } else { 1 };
             [Step::Refill(FRAMES / 2), Step::Kick].iter().for_each(|step| self.take(step));
-            self.take(&Step::Deliver(1));
+            let is_woken = self.deliver_to_sleeper(i % 2 == 0);
             let has_come = |walk: &Walk| walk.come > come || walk.port.counters().rx_drops() > lost;
             for _ in 0..rounds {
                 [Step::Rx, Step::Free, Step::Kick].iter().for_each(|step| self.take(step));
@@ -350,7 +304,26 @@ impl Walk {
                 rounds == 1 || has_come(self),
                 "a frame that the peer sent is neither received nor counted as lost"
             );
+            assert!(
+                rounds == 1 || is_woken || self.come == come,
+                "a frame came while the port was armed, and its descriptor was not readable"
+            );
         }
+    }
+
+    /// Has the peer send a frame, before the port is armed or after. Returns whether a worker would have woken.
+    fn deliver_to_sleeper(&mut self, is_armed_first: bool) -> bool {
+        if !is_armed_first {
+            self.take(&Step::Deliver(1));
+        }
+        let has_frames = self.port.arm();
+        if is_armed_first {
+            self.take(&Step::Deliver(1));
+        }
+        let fd = self.port.wakeup_fd();
+        let is_woken = has_frames || fd.is_none_or(|fd| sleep_until_readable(&[fd], PATIENCE));
+        self.port.disarm();
+        is_woken
     }
 
     /// Offers frames, those that were received before and then new ones, some of another memory.

@@ -3,9 +3,13 @@
 use crate::pool::Frame;
 use crate::port::conformance::{Peer, check};
 use crate::port::copying::{CopyingPort, Device, RxBuffers};
+use crate::port::mem::{MemConfig, MemPort};
+use crate::port::tests::moody::{Mood, Moody};
 use crate::port::{PortCounters, PortState};
 use crate::stats::Writer;
+use crate::sys::event::Event;
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -27,6 +31,8 @@ enum Breaks {
     Swaps,
     /// A received packet comes twice.
     Doubles,
+    /// Its descriptor is never readable.
+    Deaf,
 }
 
 /// Both directions of a line of packets.
@@ -40,6 +46,7 @@ struct Broken {
     line: Arc<Mutex<Line>>,
     breaks: Breaks,
     received: usize,
+    event: Event,
 }
 
 impl Device for Broken {
@@ -79,6 +86,10 @@ impl Device for Broken {
         frames.len()
     }
 
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        (self.breaks == Breaks::Deaf).then(|| self.event.as_fd())
+    }
+
     fn state(&self) -> PortState {
         PortState::Up
     }
@@ -98,19 +109,25 @@ impl Peer for Network {
 
 /// Returns what the conformance test says of a port that breaks this.
 fn said_of(breaks: Breaks, name: &str) -> Option<String> {
-    let checking = AssertUnwindSafe(|| {
+    said(|| {
         check(|_| {
             let line = Arc::new(Mutex::new(Line::default()));
-            let device = Broken { line: Arc::clone(&line), breaks, received: 0 };
+            let device =
+                Broken { line: Arc::clone(&line), breaks, received: 0, event: Event::new().unwrap() };
             (Box::new(CopyingPort::new(name.into(), device, 48)), Box::new(Network(line)))
         });
-    });
-    let panic = catch_unwind(checking).err()?;
+    })
+}
+
+/// Returns the text of the panic.
+fn said(checking: impl FnOnce()) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(checking)).err()?;
     let said = panic.downcast_ref::<String>().cloned();
     Some(said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned())).unwrap_or_default())
 }
 
-/// Seen: a port that cut packets, invented one, or lost every seventh without counting it passed the conformance test.
+/// Seen: a port that cut packets, invented one, or lost every seventh without counting it passed the conformance test,
+/// and so did one whose descriptor was never readable.
 #[test]
 fn a_port_that_cuts_invents_or_loses_packets_is_refused() {
     for breaks in [Breaks::Nothing, Breaks::LosesCounted] {
@@ -123,6 +140,7 @@ fn a_port_that_cuts_invents_or_loses_packets_is_refused() {
         (Breaks::Loses, "neither received nor counted as lost"),
         (Breaks::Swaps, "before an earlier one"),
         (Breaks::Doubles, "received a frame twice"),
+        (Breaks::Deaf, "its descriptor was not readable"),
     ] {
         let said = said_of(breaks, "broken:0");
         assert!(said.as_ref().is_some_and(|said| said.contains(why)), "{breaks:?}: {said:?}");
@@ -134,4 +152,21 @@ fn a_port_that_cuts_invents_or_loses_packets_is_refused() {
 fn a_port_whose_name_does_not_begin_with_its_kind_is_told_so() {
     let said = said_of(Breaks::Nothing, "tun:0").unwrap();
     assert_eq!(said, "the name \"tun:0\" does not begin with the port's kind \"broken\"");
+}
+
+/// Seen: a port that always said that no frame was posted for reception, or 1,000, passed the conformance test.
+#[test]
+fn a_port_that_miscounts_its_posted_frames_is_refused() {
+    for number in [0, 1000] {
+        let said = said(|| {
+            check(|_| {
+                let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+                (Box::new(Moody::new(port, Mood::Posted(number))), Box::new(device))
+            });
+        });
+        assert!(
+            said.as_ref().is_some_and(|said| said.contains("posted for reception")),
+            "{number}: {said:?}"
+        );
+    }
 }
