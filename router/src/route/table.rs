@@ -17,6 +17,10 @@ use netmem::wire::MacAddr;
 
 /// The number of a next hop in a table. Routes refer to a hop by its number. So a neighbour's new MAC address
 /// changes one entry, however many routes lead to the neighbour.
+///
+/// Number the hops densely from 0, and use the number of a hop that no route has any more again. A [`Change`] of a hop
+/// makes entries of 24 bytes up to its number in each copy of the table, and one of its source more. The process ends if
+/// there is no memory for them: the highest number, `u32::MAX`, needs 96 GiB a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HopId(pub u32);
 
