@@ -23,6 +23,7 @@ use netmem_router::UnresolvedNeighbours;
 use netmem_router::route::{Change, Fib, FibControl, FibReader, Origin, RibRoute, fib};
 use netmem_router::{Allow, Interface, ReversePath};
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +36,7 @@ const AT_ONCE: usize = 256;
 const PORTS_MAX: usize = u8::MAX as usize;
 
 /// The configuration of a follower.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct FollowerConfig {
     /// The router's interface on each port's link, in the order of the ports, and the kernel's interface behind the port. At most
     /// 255.
@@ -111,6 +112,12 @@ pub struct Follower {
     resync: Resync,
     withdrawals: Withdrawals,
     unsupported: UnsupportedReport,
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower").field("ports", &self.ports).finish_non_exhaustive()
+    }
 }
 
 impl Follower {

@@ -39,7 +39,8 @@ pub enum Strictness {
 }
 
 /// The options are malformed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the IPv4 options are malformed at byte {at} of the header")]
 pub struct BadOptions {
     /// The index of the wrong byte in the header, from 0: the pointer of a parameter problem (RFC 792).
     pub at: u8,
@@ -397,5 +398,12 @@ mod tests {
                 prop_assert_eq!(bytes, before);
             }
         }
+    }
+
+    /// Seen: the error had no text, and `?` could not make a boxed error of it.
+    #[test]
+    fn malformed_options_are_an_error_with_a_text() {
+        let error: Box<dyn std::error::Error> = bad(21).into();
+        assert_eq!(error.to_string(), "the IPv4 options are malformed at byte 21 of the header");
     }
 }

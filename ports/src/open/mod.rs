@@ -17,6 +17,7 @@ use netmem::port::xdp::{Punt, Umem, XdpModePreference};
 use netmem::wire::MacAddr;
 use netmem::{MemifPort, Memory, Pool, Port, Worker};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// The settings for opening ports that are not in their strings.
@@ -84,6 +85,19 @@ pub struct OpenPort {
     pub detail: String,
     /// What happens to the kernel's copies of received packets.
     pub copies: KernelCopies,
+}
+
+impl fmt::Debug for OpenPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OpenPort { port, mac, mtu, detail, copies } = self;
+        f.debug_struct("OpenPort")
+            .field("port", &port.name())
+            .field("mac", mac)
+            .field("mtu", mtu)
+            .field("detail", detail)
+            .field("copies", copies)
+            .finish()
+    }
 }
 
 /// What happens to the kernel's copies of received packets, which the kernel may also forward or answer.
