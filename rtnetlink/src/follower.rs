@@ -200,6 +200,13 @@ impl Follower {
         self.unsupported.take_new()
     }
 
+    /// Returns true if the kernel accepted requests for neighbours when the follower was started. It refuses those of a
+    /// process without CAP_NET_ADMIN: packets to neighbours that it does not know are then dropped, and the requests
+    /// count as [`neigh_refused`](crate::FollowerStats::neigh_refused).
+    pub fn may_request_neighbours(&self) -> bool {
+        self.request_socket.is_permitted()
+    }
+
     fn count_rules(&self) {
         self.state().counters.unsupported_rules = self.unsupported.rules() as u64;
     }

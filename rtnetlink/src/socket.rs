@@ -19,7 +19,7 @@ use netmem::system::broker;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -270,24 +270,49 @@ fn request(kind: DumpKind) -> RouteNetlinkMessage {
 }
 
 /// Asks for neighbours' MAC addresses.
-pub(crate) struct RequestSocket(Socket);
+pub(crate) struct RequestSocket {
+    socket: Socket,
+    /// False if the kernel refuses requests of this process, and so of its broker, which has no more privileges.
+    is_permitted: bool,
+}
 
 impl RequestSocket {
     pub(crate) fn new() -> io::Result<RequestSocket> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
-        Ok(RequestSocket(socket))
+        let mut requests = RequestSocket { socket, is_permitted: true };
+        // About no link. The kernel checks the privileges first.
+        requests.send_request(0, Ipv4Addr::UNSPECIFIED.into())?;
+        requests.is_permitted = !requests.forget_answers();
+        Ok(requests)
+    }
+
+    /// Returns false if the kernel refused requests of this process when the socket was made: it lacks CAP_NET_ADMIN.
+    pub(crate) fn is_permitted(&self) -> bool {
+        self.is_permitted
     }
 
     /// Makes the kernel use a neighbour. The kernel resolves a neighbour that it does not know, and probes a stale
     /// one.
     ///
     /// If there is a broker, the broker does this. A process that has dropped CAP_NET_ADMIN cannot, on any socket.
+    ///
+    /// # Errors
+    /// The request was not made: `PERM` without CAP_NET_ADMIN, `PIPE` if the broker has ended.
     pub(crate) fn use_neighbour(&self, link: u32, address: IpAddr) -> io::Result<()> {
         if let Some(broker) = broker::current() {
+            // The broker does not answer such a request.
+            if !self.is_permitted {
+                return Err(Errno::PERM.into());
+            }
             return Ok(broker::tell(broker, &broker::Request::Neighbour(link, address))?);
         }
+        self.send_request(link, address)?;
+        if self.forget_answers() { Err(Errno::PERM.into()) } else { Ok(()) }
+    }
+
+    fn send_request(&self, link: u32, address: IpAddr) -> io::Result<()> {
         let mut message = NeighbourMessage::default();
         let (family, destination) = match address {
             IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
@@ -298,18 +323,22 @@ impl RequestSocket {
         message.header.state = NudState::None;
         message.header.flags = NeighbourFlags::Use;
         message.attributes.push(NeighbourAttribute::Destination(destination));
-        send(&self.0, RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE)
+        send(&self.socket, RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE)
     }
 
-    /// Throws away the kernel's answers. A neighbour that does not answer is recognised by its silence.
-    pub(crate) fn forget_answers(&self) {
-        let mut answer = Vec::with_capacity(DATAGRAM);
-        let receive = || {
-            answer.clear();
-            self.0.recv(&mut answer, 0).map(drop)
-        };
+    /// Throws away the kernel's answers, which it gives while a request is sent. Returns true if one of them says that
+    /// this process may not ask. All other requests that it does not carry out are recognised by its silence.
+    fn forget_answers(&self) -> bool {
+        let (mut answer, mut is_refused) = (Vec::with_capacity(DATAGRAM), false);
         // Answers of another program that come without end are left for the next call.
-        let _ = discard(receive);
+        let _ = discard(|| {
+            if receive(&self.socket, &mut answer)? {
+                let refusal = Event::Refused(Errno::PERM.raw_os_error());
+                events(&answer, |event| is_refused |= event == refusal);
+            }
+            Ok(())
+        });
+        is_refused
     }
 }
 
@@ -321,7 +350,6 @@ impl RequestSocket {
 pub fn neighbour_requests() -> io::Result<impl Fn(u32, IpAddr) -> Result<(), Errno> + Send + Sync> {
     let socket = RequestSocket::new()?;
     Ok(move |link, address| {
-        socket.forget_answers();
         let done = socket.use_neighbour(link, address);
         done.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     })

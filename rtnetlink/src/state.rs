@@ -26,6 +26,9 @@ pub struct FollowerStats {
     pub forgotten: u64,
     /// Requests to the kernel for neighbours: those that frames wait for, that it forgot, and stale ones in use.
     pub neigh_requests: u64,
+    /// Requests for neighbours that were not made: the process lacks CAP_NET_ADMIN, or its broker has ended. They are not
+    /// in [`neigh_requests`](Self::neigh_requests).
+    pub neigh_refused: u64,
     /// Number of times that a neighbour did not answer.
     pub failed_neighbours: u64,
     /// Requests for neighbours about which the kernel reported nothing for five seconds. By default it reports within three

@@ -12,6 +12,7 @@ use netmem::wire::MacAddr;
 use netmem::{Batch, Complete, DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Tx, Wake, Worker};
 use netmem_router::{Interface, Output, OutputError, output};
 use netmem_rtnetlink::{Follower, FollowerConfig, PortInterface};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
@@ -197,5 +198,37 @@ fn a_datagram_may_be_as_long_as_the_mtu_of_the_route_and_the_link_while_these_ch
             sender.send(&[1; 1372], to) == Ok(()) && sender.send(&[1; 1373], to).is_err()
         });
         assert_eq!(sender.send(&[1; 1373], to), Err(OutputError::TooLong { len: 1401, mtu: 1400 }));
+    });
+}
+
+/// Seen: a router without CAP_NET_ADMIN counted requests for neighbours as made. The kernel had refused each, and nothing
+/// said so.
+#[test]
+fn requests_of_a_process_without_cap_net_admin_count_as_refused_and_not_as_made() {
+    let Some(bed) = lay() else { return };
+    let follow = || {
+        let unknown = Interface { mac: MacAddr::default(), mtu: 1500 };
+        let ports = vec![(unknown, PortInterface::RouterEnd("one".to_owned()))];
+        let (mut follower, fib) =
+            Follower::start(FollowerConfig { ports, ..FollowerConfig::default() }).unwrap();
+        let (mut output, unresolved) = output(fib);
+        follower.add_unresolved(unresolved);
+        let tables = follower.tables();
+        wait_until("a neighbour is requested", || {
+            output.refresh();
+            output.route([10, 70, 1, 7].into()).expect_err("it is not known yet");
+            follower.poll(Duration::from_millis(1)).unwrap();
+            tables.counters().neigh_requests + tables.counters().neigh_refused > 0
+        });
+        let counters = tables.counters();
+        (follower.may_request_neighbours(), counters.neigh_requests > 0, counters.neigh_refused > 0)
+    };
+    bed.dut.inside(|| {
+        let all = capabilities(None).unwrap();
+        let effective = all.effective - CapabilitySet::NET_ADMIN;
+        set_capabilities(None, CapabilitySets { effective, ..all }).unwrap();
+        let without = follow();
+        set_capabilities(None, all).unwrap();
+        assert_eq!((without, follow()), ((false, false, true), (true, true, false)));
     });
 }

@@ -24,6 +24,8 @@ use std::{fs, mem};
 
 /// The maximum time until the kernel is asked for neighbours that frames wait for.
 const TURN: Duration = Duration::from_millis(2);
+const NO_REQUESTS: &str = "netmem: the kernel refuses requests for neighbours (CAP_NET_ADMIN is missing): packets to hosts that it does not know \
+    already are dropped (neigh_failed, netmem stat netlink: neigh_refused); start netmem with CAP_NET_ADMIN";
 /// Whether the kernel's messages about a route have the next hops of the object that the route names.
 const COMPAT_MODE: &str = "/proc/sys/net/ipv4/nexthop_compat_mode";
 /// Number of routes, or neighbours, that are read while the follower waits.
@@ -173,6 +175,9 @@ impl Following {
     /// Returns one line at once if the kernel can no longer be followed: the workers would keep the current routes.
     pub fn run(mut self, phases: &Phases) -> Result<(), String> {
         let mut resyncs = Resyncs::default();
+        if !self.follower.may_request_neighbours() {
+            log::say(Level::Warning, NO_REQUESTS);
+        }
         let (mut own, tables, mut forged) =
             (AddressUpdates::new(mem::take(&mut self.own)), self.follower.tables(), false);
         while !phases.is_drained() {
@@ -243,6 +248,7 @@ pub fn registry(registry: &mut Registry, tables: &FollowerTables) {
             ("failures", counters.failures),
             ("forgotten", counters.forgotten),
             ("neigh_requests", counters.neigh_requests),
+            ("neigh_refused", counters.neigh_refused),
             ("failed_neighbours", counters.failed_neighbours),
             ("unanswered", counters.unanswered),
             ("unsupported_rules", counters.unsupported_rules),

@@ -278,6 +278,7 @@ pub fn netlink(page: &mut Page, counters: &FollowerStats) {
         ("malformed", counters.malformed),
         ("forged", counters.forged),
         ("unanswered", counters.unanswered),
+        ("neigh_refused", counters.neigh_refused),
     ] {
         family.sample(&[("event", event)], count);
     }

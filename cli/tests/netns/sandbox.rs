@@ -130,6 +130,21 @@ fn a_killed_broker_is_reported_and_traffic_goes_on() {
     bed.assert_nothing_left();
 }
 
+/// Seen: such a router reached no host that the kernel did not know already, and did not say why.
+#[test]
+fn a_router_that_lacks_cap_net_admin_says_that_the_kernel_resolves_no_neighbour_for_it() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["setpriv"]) else { return };
+    for more in [None, Some("--no-sandbox")] {
+        let mut command = bed.dut.command("setpriv");
+        command.args(["--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw"]);
+        command.arg(env!("CARGO_BIN_EXE_netmem")).args(["forward", "--port=packet:one", "--port=packet:two"]);
+        command.args(["--routes=kernel", "--kernel-copies=keep", "--seconds=0.2"]).args(more);
+        let said = said(&command.output().expect("setpriv runs"));
+        assert!(said.contains("CAP_NET_ADMIN is missing") && said.contains("neigh_refused"), "{said}");
+    }
+    bed.assert_nothing_left();
+}
+
 /// Seen in a review: the error message about the program would have opened a socket and files of /proc on the worker's
 /// thread.
 #[test]

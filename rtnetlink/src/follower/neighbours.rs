@@ -67,12 +67,12 @@ impl Follower {
         due.timed_out.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Failed));
         due.expired.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Unknown));
         to_ask.extend(due.ask.into_iter().chain(due.refresh));
-        state.counters.neigh_requests += to_ask.len() as u64;
         drop(state);
-        for (link, address) in &to_ask {
-            // The error does not matter: a request that the kernel does not carry out is recognised by its silence.
-            let _ = self.request_socket.use_neighbour(*link, *address);
-        }
-        self.request_socket.forget_answers();
+        // The kernel's other errors do not matter: a request that it does not carry out is recognised by its silence.
+        let ask = |(link, address): &&Key| self.request_socket.use_neighbour(*link, *address).is_ok();
+        let made = to_ask.iter().filter(ask).count();
+        let mut state = self.state();
+        state.counters.neigh_requests += made as u64;
+        state.counters.neigh_refused += (to_ask.len() - made) as u64;
     }
 }
