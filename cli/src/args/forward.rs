@@ -465,9 +465,9 @@ Checks at the end. If one fails, the exit code is 1 and a line names it:
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run (a further Ctrl-C ends
      it at once)
-  1  a check failed, or something went wrong while running; also if a worker
-     does not end: after ten seconds one line names it, and the process ends
-     without a summary
+  1  a check failed, or something went wrong while running, as the end of
+     the broker (netmem-broker); also if a worker does not end: after ten
+     seconds one line names it, and the process ends without a summary
   2  bad input, or the set-up failed: one line names the remedy, and nothing
      is left behind
   3  as 2, but the host may have later what it lacks now: a queue that another

@@ -115,10 +115,11 @@ fn set_up_and_run(args: &ForwardArgs, asked: stop::Asked) -> Result<(), Failure>
     let sockets = OwnSockets::default();
     let give_up = || fixes::give_up(is_by_broker, &fixes, &sockets);
     let ran = forward(&plan, (&stop, asked), (&sockets, &give_up));
+    let has_broker = sandbox::check();
     // Before anything is printed, because the reader may never read.
     let taken_back = fixes::take_back_by(is_by_broker, &fixes);
     drop(broker);
-    ran.and_then(|report| print(&report, args.json)).and(taken_back)
+    ran.and_then(|report| print(&report, args.json)).and(taken_back).and(has_broker)
 }
 
 /// Forwards as planned, and returns the results. If a worker never ends, the process ends after `give_up`.

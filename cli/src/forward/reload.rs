@@ -8,6 +8,7 @@ use crate::args;
 use crate::control::registry::{Changes, Registry};
 use crate::failure::Failure;
 use crate::log::Level;
+use crate::sandbox;
 use netmem::forward::filter::FilterControl;
 use netmem::forward::{IdleControl, SteeringControl};
 use netmem::steer::Policy;
@@ -122,7 +123,9 @@ impl Reload {
         }
         // An interface may be away, or have another number of queues by now.
         let interfaces = Interfaces::OfRun(&self.plan.queues);
-        let plan = args::forward_again().and_then(|args| Plan::on(&args, interfaces));
+        let plan = sandbox::check_reads()
+            .and_then(|()| args::forward_again())
+            .and_then(|args| Plan::on(&args, interfaces));
         let done = plan.and_then(|plan| self.change(plan));
         let refused =
             |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));

@@ -4,6 +4,7 @@ use super::page::{Kind, Labels, Page};
 use crate::forward::cuts::{Answer, Cut, Packets};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolStats};
+use netmem::system::broker;
 use netmem_rtnetlink::FollowerStats;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     family.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let help = "Scrapes that were answered, this one too.";
     page.family("netmem_scrapes", Kind::Counter, help).sample(&[], scrapes);
+    let help = "1 if the broker (netmem-broker) has ended: no neighbour is resolved any more, and a port whose interface goes away stays down until netmem is started again.";
+    page.family("netmem_broker_ended", Kind::Gauge, help).sample(&[], u8::from(broker::is_gone()));
     let help = "1 if every worker answered this scrape and every frame was counted while no worker moved frames; otherwise the ages show what is stale.";
     page.family("netmem_cut_whole", Kind::Gauge, help).sample(&[], u8::from(cut.is_whole));
     let mut family =

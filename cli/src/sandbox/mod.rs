@@ -224,13 +224,36 @@ pub fn enter_worker() {
     }
 }
 
+/// The line about a broker that has ended, with what the run lacks from then on.
+const ENDED: &str = "the broker (netmem-broker) has ended: restart netmem; until then ports go on, but a port whose interface goes away stays down, no \
+     neighbour is resolved any more (known hosts are lost when the kernel's entries expire), and the configuration is not read again";
+
 /// Returns a line if the broker has ended and that was not reported yet.
 pub fn look() -> Option<&'static str> {
     static SAID: AtomicBool = AtomicBool::new(false);
-    (broker::is_gone() && !SAID.swap(true, Relaxed)).then_some(
-        "the broker (netmem-broker) has ended: restart netmem; until then ports go on, but a port whose interface goes away stays down, netmem asks \
-         for no new neighbours, and it does not read the configuration again",
-    )
+    (broker::is_gone() && !SAID.swap(true, Relaxed)).then_some(ENDED)
+}
+
+/// Checks that the broker has not ended before its time, so that the run had it for what it needs it for.
+///
+/// # Errors
+/// [`Failure::Run`] with the remedy, after a run whose broker ended by itself.
+pub fn check() -> Result<(), Failure> {
+    if !broker::is_gone() {
+        return Ok(());
+    }
+    Err(Failure::run(
+        "the broker (netmem-broker) had ended before the run: from then on no neighbour was resolved and no interface that came back \
+         was used; find out what ended it (a lack of memory is in journalctl -k)",
+    ))
+}
+
+/// Checks that files can be read again.
+///
+/// # Errors
+/// [`Failure::NotNow`] with the remedy, if the broker has ended, which would read them.
+pub fn check_reads() -> Result<(), Failure> {
+    if broker::is_gone() { Err(Failure::not_now(ENDED)) } else { Ok(()) }
 }
 
 /// Returns the cause of a failed set-up: the broker has ended, or else the given failure.

@@ -11,7 +11,9 @@ use ::netmem::system::netdev::Netdev;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -108,12 +110,30 @@ fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
     bed.assert_nothing_left();
 }
 
+/// Seen: the exit code was 0, no metric told of it, and the answer to a reload was "Broken pipe".
 #[test]
-fn a_killed_broker_is_reported_and_traffic_goes_on() {
+fn a_killed_broker_is_reported_by_a_line_a_metric_and_the_exit_code_and_traffic_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
-    let mut forwarder = Forwarder::start(&bed, &[]);
+    let folder = Folder::new("sandbox-killed");
+    let (config, control, metrics) = (folder.path("config"), folder.path("control"), folder.path("metrics"));
+    fs::write(&config, "icmp-rate = 100\n").expect("a configuration");
+    let of = |option: &str, path: &Path| format!("--{option}={}", path.display());
+    let control = of("control", &control);
+    let options = [&of("config", &config)[..], &control, &of("metrics", &metrics)];
+    let mut forwarder = Forwarder::start(&bed, &options);
     let mut lines = forwarder.lines();
     bed.wait_for_the_path();
+    let has_ended = || {
+        let mut scrape = UnixStream::connect(&metrics).expect("a scrape");
+        scrape
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            .expect("a request");
+        let mut page = String::new();
+        scrape.read_to_string(&mut page).expect("a page");
+        let line = page.lines().find(|line| line.starts_with("netmem_broker_ended ")).expect("the metric");
+        line.ends_with(" 1")
+    };
+    assert!(!has_ended());
     let broker = broker_of(forwarder.pid());
     let pid = Pid::from_raw(broker.cast_signed()).expect("a number");
     kill_process(pid, Signal::KILL).expect("kill(2)");
@@ -122,11 +142,18 @@ fn a_killed_broker_is_reported_and_traffic_goes_on() {
         fs::read_to_string(format!("/proc/{broker}/status")).is_ok_and(|status| status.contains("Z (zombie)"))
     });
     let line = lines.next().expect("a line about the broker");
-    assert!(line.contains("the broker (netmem-broker) has ended"), "{line}");
+    assert!(line.contains("the broker (netmem-broker) has ended") && line.contains("no neighbour"), "{line}");
+    assert!(has_ended());
+    let out = netmem(&bed).args(["reload", &control]).output().expect("netmem runs");
+    let refusal = String::from_utf8_lossy(&out.stderr);
+    assert!(refusal.contains("the broker (netmem-broker) has ended: restart netmem"), "{refusal}");
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);
-    assert!(out.status.success(), "{}", out.status);
-    assert_eq!(lines.collect::<Vec<_>>(), [""; 0], "one line, once");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(out.stdout.starts_with(b"{"), "its results are printed");
+    let lines: Vec<_> = lines.collect();
+    let [reload, end] = &lines[..] else { panic!("{lines:?}") };
+    assert!(reload.contains("stays as it was") && end.contains("had ended before the run"), "{lines:?}");
     bed.assert_nothing_left();
 }
 
