@@ -22,8 +22,8 @@ mod external;
 mod in_flight;
 mod head;
 mod heads;
-#[allow(clippy::module_inception)]
 mod offload;
+#[allow(clippy::module_inception)]
 mod packet;
 mod packets;
 mod ready;

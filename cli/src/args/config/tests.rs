@@ -167,12 +167,12 @@ fn a_wrong_value_is_wrong_also_where_the_command_line_takes_its_place() {
 /// Seen on paper: a pipe kept the whole run waiting at SIGHUP, and a device without an end filled the memory.
 #[test]
 fn a_configuration_that_is_not_a_file_or_is_too_long_is_refused_unread() {
-    let long = Written::new(&"#".repeat(BYTES_MAX as usize + 1));
+    let long = Written::new("#".repeat(BYTES_MAX as usize + 1));
     for (path, said) in [(Path::new("/dev/zero"), "this is not a file"), (&long.0, "this is too long")] {
         let error = text_of(path).expect_err("no configuration");
         assert!(error.starts_with(said), "{error}");
     }
-    let longest = Written::new(&"#".repeat(BYTES_MAX as usize));
+    let longest = Written::new("#".repeat(BYTES_MAX as usize));
     assert_eq!(read(&longest.0).map(|text| text.len() as u64), Ok(BYTES_MAX));
 }
 
