@@ -6,10 +6,11 @@ mod value;
 
 use crate::args::StatArgs;
 use crate::control::client::{self, Client};
-use crate::control::{Record, connect_at_once, path_of_run};
+use crate::control::{Record, path_of_run};
 use crate::failure::Failure;
 use crate::{output, stop};
 use netmem::system::errno::descriptor_remedy_of;
+use netmem::system::stream::connect_at_once;
 use serde::Serializer;
 use serde::ser::SerializeMap;
 use serde_json::{Value, json};

@@ -42,6 +42,7 @@ pub mod shared_event;
 #[cfg_attr(not(feature = "memif"), allow(dead_code))]
 pub(crate) mod slow_close;
 pub mod stderr;
+pub mod stream;
 pub mod table;
 #[cfg(feature = "tap")]
 pub mod tap;

@@ -2,9 +2,9 @@
 
 use super::record::Record;
 use super::request::Answer;
-use super::socket::connect_at_once;
 use crate::log::{self, Level};
 use netmem::system::errno::descriptor_remedy_or;
+use netmem::system::stream::connect_at_once;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

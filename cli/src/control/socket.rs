@@ -5,7 +5,7 @@ use crate::args::User;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::system::errno::{descriptor_remedy_of, descriptor_remedy_or};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use netmem::system::stream::connect_at_once;
 use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
@@ -47,17 +47,6 @@ fn first_answering(folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf, St
         "no netmem run is listening on {}: start netmem forward --control PATH as your user, and give --control PATH",
         tried.join(", ")
     ))
-}
-
-/// Connects to the listener at this path. Does not wait: fails with `WouldBlock` if others that wait to be accepted leave no room.
-pub fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    connect(&socket, &address)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
 }
 
 /// A descriptor that only names a file (open(2)). A socket has no other.
@@ -245,8 +234,6 @@ impl Drop for Socket {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use rustix::net::{bind, listen};
-    use std::os::fd::OwnedFd;
     use std::os::unix::fs::symlink;
 
     /// Returns a directory of this test alone.
@@ -314,21 +301,16 @@ pub mod tests {
         fs::remove_dir(place).unwrap();
     }
 
-    /// A listener at this path that accepts nobody, with as many connections as it has room for.
-    pub fn full_listener(path: &Path) -> (OwnedFd, Vec<UnixStream>) {
-        let listener =
-            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
-        listen(&listener, 0).unwrap();
-        let mut waiting = Vec::new();
+    /// A listener at this path that accepts nobody and has no room for one more. Connections that are closed keep their room.
+    pub fn full_listener(path: &Path) -> UnixListener {
+        let listener = UnixListener::bind(path).unwrap();
         let full = loop {
-            match connect_at_once(path) {
-                Ok(stream) => waiting.push(stream),
-                Err(error) => break error,
+            if let Err(error) = connect_at_once(path) {
+                break error;
             }
         };
         assert_eq!(full.kind(), ErrorKind::WouldBlock);
-        (listener, waiting)
+        listener
     }
 
     /// Seen: the start of a run waited without end and without a line.

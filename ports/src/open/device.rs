@@ -10,7 +10,6 @@ use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::port::tap::{TapConfig, TapPort};
 use netmem::port::xdp::{Netdev, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues};
-use netmem::system::errno::Errno;
 use netmem::wire::MacAddr;
 use netmem::{Fill, MemifPort, Pool, Port, Worker};
 use std::path::Path;
@@ -214,11 +213,14 @@ fn made_up(place: PortPlace) -> MacAddr {
 
 /// Checks that an interface carries Ethernet frames, if there is one of this name. Those of a loopback interface are some.
 fn check_frames(interface: &str) -> Result<(), OpenError> {
+    const EAFNOSUPPORT: i32 = 97;
     let Ok(netdev) = Netdev::open(interface) else { return Ok(()) };
-    if netdev.is_loopback() != Ok(true) && netdev.mac() == Err(Errno::AFNOSUPPORT) {
-        return Err(OpenError::NotEthernet(interface.to_owned()));
+    match netdev.mac() {
+        Err(errno) if errno.raw_os_error() == EAFNOSUPPORT && netdev.is_loopback() != Ok(true) => {
+            Err(OpenError::NotEthernet(interface.to_owned()))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Returns this end of an interface's link: its own address and MTU. A loopback interface has no address, and zeros in its
