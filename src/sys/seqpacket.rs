@@ -8,15 +8,17 @@ mod name;
 mod tests;
 
 use super::broker::{self, Request};
+use super::errno::last_errno;
 use super::fork::Birthplace;
 #[cfg(feature = "memif")]
 use super::slow_close;
 #[cfg(feature = "memif")]
 pub use super::slow_close::PeerDescriptor;
 pub use super::slow_close::Unclosed;
+use super::user::own_user;
 pub use listener::*;
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_passcred, socket_peercred};
+use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, connect, recvmsg, sendmsg, shutdown,
@@ -25,9 +27,10 @@ use rustix::net::{
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+const ROOT: u32 = 0;
 /// Maximum number of descriptors in one message (`SCM_MAX_FD`).
 const DESCRIPTORS: usize = 253;
 /// Maximum number of descriptors in a message of a peer that is not trusted. To look at each costs system calls.
@@ -60,6 +63,45 @@ pub fn connected(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = new()?;
     connect(&socket, &name::address(path)?)?;
     Ok(socket)
+}
+
+/// The process at the other end of a socket when it connected, or began to listen (unix(7), SO_PEERCRED).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerProcess {
+    /// Its number. None if it is of a process namespace that this process does not see.
+    pub process: Option<u32>,
+    /// Its user.
+    pub user: u32,
+}
+
+impl PeerProcess {
+    /// Returns true if it runs as root or as the user of this process.
+    pub fn is_of_root_or_own(&self) -> bool {
+        self.user == ROOT || self.user == own_user()
+    }
+}
+
+/// Returns the process that listens at `path`, or at the abstract name `@NAME`.
+///
+/// # Errors
+/// As [`Connection::open`]. `AGAIN` if too many others have connected that it has not accepted.
+#[cold]
+pub fn listener_of(path: &Path) -> Result<PeerProcess, Errno> {
+    connected(path).and_then(|socket| peer_of(socket.as_fd()))
+}
+
+fn peer_of(socket: BorrowedFd<'_>) -> Result<PeerProcess, Errno> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let (value, mut len) = ((&raw mut peer).cast(), size_of::<libc::ucred>() as libc::socklen_t);
+    // SAFETY: the kernel writes at most `len` bytes, to plain integers that have as many and live during the call.
+    let done = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, value, &raw mut len)
+    };
+    if done < 0 {
+        return Err(last_errno());
+    }
+    let process = u32::try_from(peer.pid).ok().filter(|process| *process > 0);
+    Ok(PeerProcess { process, user: peer.uid })
 }
 
 /// The result of a receive.
@@ -131,7 +173,7 @@ impl Connection {
     /// The error of getsockopt(2).
     #[cold]
     pub fn peer_user(&self) -> Result<u32, Errno> {
-        socket_peercred(self.socket()).map(|peer| peer.uid.as_raw())
+        peer_of(self.socket()).map(|peer| peer.user)
     }
 
     /// Sends a message, with a descriptor if there is one.

@@ -471,7 +471,8 @@ Exit codes:
   2  bad input, or the set-up failed: one line names the remedy, and nothing
      is left behind
   3  as 2, but the host may have later what it lacks now: a queue that another
-     program has, memory, threads, descriptors, the broker, the kernel's
-     routes, or an interface that --wait has waited for; try again
+     program has, an interface whose packets another run forwards (packet
+     ports), memory, threads, descriptors, the broker, the kernel's routes,
+     or an interface that --wait has waited for; try again
 A signal during --wait, or while much memory is prepared, ends netmem at once:
 shells show 130 for Ctrl-C and 143 for SIGTERM.";

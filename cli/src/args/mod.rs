@@ -68,8 +68,9 @@ Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
   1  a check failed, or something went wrong while running
   2  bad input, or the set-up failed: one line names the remedy, and nothing is left behind
-  3  the set-up failed because the host lacks now what it may have later: a queue that another program has, memory,
-     threads, descriptors, the broker, the kernel's routes, or an interface that --wait has waited for; as 2 otherwise
+  3  the set-up failed because the host lacks now what it may have later: a queue that another program has, an interface
+     whose packets another run forwards, memory, threads, descriptors, the broker, the kernel's routes, or an interface
+     that --wait has waited for; as 2 otherwise
   130  Ctrl-C or SIGTERM ended netmem lab run or netmem doctor --qualify early
 A signal that ends netmem at once, as SIGTERM does during --wait, is shown by shells as 128 and its number.";
 

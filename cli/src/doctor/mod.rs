@@ -83,12 +83,17 @@ fn fix_all(
 /// Finds problems of this host for a run with these arguments. Opens none of the ports.
 ///
 /// # Errors
-/// [`Failure::Input`] if the arguments conflict. [`Failure::Run`] for findings.
+/// [`Failure::Input`] if the arguments conflict. [`Failure::Run`] for findings, and for interfaces that another run forwards from.
 pub fn check(args: &ForwardArgs) -> Result<(), Failure> {
     let wanted: Wanted = forward::wanted(args, None)?;
     let host = Host::read(&wanted);
     let found = findings(&host, &wanted);
-    print(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, args.json)
+    let claimed = forward::claimed_by_others(args)?;
+    let printed = print(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, args.json);
+    match printed {
+        Ok(()) | Err(Failure::Run(_)) if !claimed.is_empty() => Err(Failure::Run(claimed)),
+        printed => printed,
+    }
 }
 
 /// Prints the findings. Returns a failure without a line of its own if there is a finding worse than slow.

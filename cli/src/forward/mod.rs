@@ -16,6 +16,7 @@
 mod recorder;
 mod registry;
 mod check;
+mod claims;
 mod cores;
 pub mod cuts;
 pub mod files;
@@ -155,4 +156,12 @@ fn print(report: &Report, as_json: bool) -> Result<(), Failure> {
 pub fn wanted(args: &ForwardArgs, saved: Option<&Host>) -> Result<Wanted, Failure> {
     let interfaces = saved.map_or(Interfaces::Here, Interfaces::Saved);
     Plan::on(args, interfaces).map(|plan| wanted::of_plan(&plan))
+}
+
+/// Returns a line for each port of a run with these arguments whose interface another run forwards from.
+///
+/// # Errors
+/// [`Failure::Input`] if the arguments conflict.
+pub fn claimed_by_others(args: &ForwardArgs) -> Result<Vec<String>, Failure> {
+    Ok(claims::of_others(&Plan::on(args, Interfaces::Here)?))
 }

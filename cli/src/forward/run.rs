@@ -3,6 +3,7 @@
 //! The end has an order. The generator stops. The forwarders drain while the sink keeps collecting. The sink stops.
 //! The ports are dropped. The ledgers are read. The pools are closed and waited for.
 
+use super::claims::InterfaceClaims;
 use super::cores::pin;
 use super::cuts::{Attendant, Cuts};
 use super::forwarding::{forward, retire_on_drop};
@@ -69,8 +70,14 @@ type Beside<'a> = (
 );
 
 /// The parts that are informed during the run, and those that are watched.
-type Monitored<'a> =
-    (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut RecordFile);
+type Monitored<'a> = (
+    &'a mut Live,
+    &'a mut Followed,
+    &'a mut Links,
+    &'a mut Option<Reload>,
+    &'a mut RecordFile,
+    &'a InterfaceClaims,
+);
 
 /// The end of a run: the flag of a signal, and the function to call before the process ends without a stuck worker.
 type End<'a> = (&'a AtomicBool, &'a dyn Fn());
@@ -82,6 +89,7 @@ type End<'a> = (&'a AtomicBool, &'a dyn Fn());
 /// died.
 pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Failure> {
     let Dataplane {
+        claims,
         memory,
         mut setups,
         mut network,
@@ -102,14 +110,14 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
-    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file);
+    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file, &claims);
     let beside = (network.as_mut(), retention, following, scraped.as_ref().map(|s| &s.cuts), &latest_status);
     let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, ready) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.ready_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
     let (ports, owners, pools) = close_ports(setups);
-    drop((hooks, network));
+    drop((hooks, network, claims));
     let (pools, still_out) = close_pools(pools, owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
     Ok(Report {
@@ -347,7 +355,7 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (watchdog, (live, own, links, reload, record_file)): (&mut Watchdog, Monitored<'_>),
+    (watchdog, (live, own, links, reload, record_file, claims)): (&mut Watchdog, Monitored<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
@@ -380,6 +388,7 @@ fn watch(
             phases.request_status();
             own.look().iter().for_each(|line| live.say(Level::Info, line));
             links.look().iter().for_each(|(level, line)| live.say(*level, line));
+            claims.turn_away();
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }

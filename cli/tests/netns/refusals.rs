@@ -2,7 +2,12 @@
 //! may be possible later, and leaves nothing behind.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::testbed::{Testbed, Wiring};
+use crate::testbed::{Testbed, Wiring, wait_until};
+use netmem::system::netdev::Netdev;
+use netmem::system::seqpacket::{Access, Listener};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Asserts that the command is refused with one line that contains all of `words`.
@@ -96,6 +101,80 @@ fn a_second_forwarder_is_refused_for_now_and_the_first_one_goes_on() {
     assert!(bed.has_programs());
     first.interrupt().assert_adds_up();
     bed.assert_nothing_left();
+}
+
+/// Seen: two routers with packet ports on the same interfaces forwarded every packet twice, and nothing said so.
+#[test]
+fn a_second_forwarder_with_a_packet_port_on_an_interface_is_refused_until_the_first_one_is_killed() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let words =
+        ["forward", "--port=packet:one", "--port=packet:two", "--mode=cross-connect", "--seconds=0.1"];
+    let second = || {
+        let mut command = netmem(&bed);
+        command.args(words);
+        command
+    };
+    for _ in 0..2 {
+        let first = Forwarder::start_on(&bed, ["packet:one", "packet:two"], &[]);
+        let holder = format!("process {} forwards from this interface already", first.pid());
+        // More often than the first one lets others wait who ask for it.
+        for _ in 0..12 {
+            let out = second().output().expect("netmem");
+            let said = String::from_utf8_lossy(&out.stderr);
+            // Without an answer in time it warns and runs.
+            let is_busy = out.status.success() && said.contains("ss -xlp names it");
+            assert!(out.status.code() == Some(3) && said.contains(&holder) || is_busy, "{said}");
+        }
+        wait_until("the holder is named", || {
+            let out = second().output().expect("netmem");
+            out.status.code() == Some(3) && String::from_utf8_lossy(&out.stderr).contains(&holder)
+        });
+        let out = second().arg("--check").output().expect("netmem");
+        assert_eq!(out.status.code(), Some(1));
+        assert!(
+            String::from_utf8_lossy(&out.stderr).contains(&holder),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        // A sink takes nothing from anyone.
+        let sink =
+            netmem(&bed).args(["sink", "--port=packet:one", "--seconds=0.1"]).output().expect("netmem");
+        assert!(sink.status.success(), "{}", String::from_utf8_lossy(&sink.stderr));
+        // Killed.
+        drop(first);
+        let out = second().output().expect("netmem");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+    bed.assert_nothing_left();
+}
+
+/// A name that another user has taken keeps no router from its start.
+#[test]
+fn a_claim_of_an_ordinary_user_is_reported_and_the_forwarder_starts() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let _other = bed.dut.inside(|| {
+        let index = Netdev::open("one").expect("the interface").index();
+        let user = |effective| {
+            let [root, effective] = [0, effective].map(Uid::from_raw);
+            set_thread_res_uid(root, effective, root).expect("setresuid(2)");
+        };
+        user(65534);
+        let name = PathBuf::from(format!("@netmem-forward-packet-{index}"));
+        let other = Listener::open(&name, Access::default());
+        user(0);
+        other.expect("it has the name")
+    });
+    let mut command = netmem(&bed);
+    command.args([
+        "forward",
+        "--port=packet:one",
+        "--port=packet:two",
+        "--mode=cross-connect",
+        "--seconds=0.1",
+    ]);
+    let out = command.output().expect("netmem");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.contains("a process of user 65534 has the name"), "{said}");
 }
 
 #[test]
