@@ -29,7 +29,7 @@ use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::sync::Worker;
-use netmem::{pool, port, stats, sync};
+use netmem::{limits, pool, port, stats, sync};
 use netmem_router::{Fib, MissingInterfaces, Router};
 use netmem_traffic::{self as traffic, Hop, Sink, Traffic};
 use std::sync::{Arc, Mutex};
