@@ -13,6 +13,7 @@ use crate::{own, packets, table};
 use netmem::Batch;
 use std::ffi::c_int;
 use std::ops::Range;
+use std::slice;
 
 /// Frees all frames, objects, pages, packets and shared frames that the worker holds, for a program that has
 /// lost their handles. The handles become invalid. Raw frames are not included.
@@ -111,14 +112,14 @@ pub fn still_out(memory: u64) -> Result<String, Failure> {
     };
     let region = registry::with_memory(memory, |open| open.region.upgrade())?;
     if let Some(region) = region {
-        let chunks = [region.first_chunk()..region.first_chunk() + region.chunks()];
+        let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
         table::each_word(|word| {
-            if chunks[0].contains(&(word as u32)) {
+            if chunks.contains(&(word as u32)) {
                 count(word, 0);
             }
         });
         objects::each_held(|word, claim| match What::of(word) {
-            Some(what) if is_of(memory, &chunks, what, claim) => count(word, kind(what)),
+            Some(what) if is_of(memory, slice::from_ref(&chunks), what, claim) => count(word, kind(what)),
             _ => {}
         });
     }
