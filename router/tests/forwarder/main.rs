@@ -17,6 +17,8 @@ mod steering;
 mod mirroring;
 mod waiting;
 
+// It uses a part of this.
+#[allow(dead_code)]
 #[path = "../../../src/port/tests/moody.rs"]
 mod moody;
 
