@@ -63,6 +63,7 @@ use crate::args::ForwardArgs;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::{output, sandbox, stop};
+use claims::InterfaceClaims;
 use fixes::Fixes;
 use interfaces::Interfaces;
 use netmem_doctor::{Host, Wanted, beside_the_kernel};
@@ -131,11 +132,12 @@ fn forward(
 ) -> Result<Report, Failure> {
     // Reads the host before the ports are opened, because they change it.
     let beside = beside_the_kernel(&wanted::of_plan(plan));
+    let claims = InterfaceClaims::of(plan)?;
     let dataplane = set_up::open(plan, asked)?;
     sockets.record(&plan.sandbox);
     let warnings = wanted::warnings(beside, &dataplane.copies);
     warnings.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
-    run::run(dataplane, plan, (stop, give_up))
+    run::run(dataplane, plan, (stop, give_up, &claims))
 }
 
 /// Prints the results of a run, and checks their sums.

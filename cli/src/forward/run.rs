@@ -70,17 +70,12 @@ type Beside<'a> = (
 );
 
 /// The parts that are informed during the run, and those that are watched.
-type Monitored<'a> = (
-    &'a mut Live,
-    &'a mut Followed,
-    &'a mut Links,
-    &'a mut Option<Reload>,
-    &'a mut RecordFile,
-    &'a InterfaceClaims,
-);
+type Monitored<'a> =
+    (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut RecordFile);
 
-/// The end of a run: the flag of a signal, and the function to call before the process ends without a stuck worker.
-type End<'a> = (&'a AtomicBool, &'a dyn Fn());
+/// The end of a run: the flag of a signal, the function to call before the process ends without a stuck worker, and the
+/// claims that last until then.
+type End<'a> = (&'a AtomicBool, &'a dyn Fn(), &'a InterfaceClaims);
 
 /// Forwards as planned until the time, the packets or a signal end the run.
 ///
@@ -89,7 +84,6 @@ type End<'a> = (&'a AtomicBool, &'a dyn Fn());
 /// died.
 pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Failure> {
     let Dataplane {
-        claims,
         memory,
         mut setups,
         mut network,
@@ -110,14 +104,14 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
-    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file, &claims);
+    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut record_file);
     let beside = (network.as_mut(), retention, following, scraped.as_ref().map(|s| &s.cuts), &latest_status);
     let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, ready) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.ready_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
     let (ports, owners, pools) = close_ports(setups);
-    drop((hooks, network, claims));
+    drop((hooks, network));
     let (pools, still_out) = close_pools(pools, owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
     Ok(Report {
@@ -252,7 +246,7 @@ fn threads(
     beside: Beside<'_>,
     monitored: Monitored<'_>,
     plan: &Plan,
-    (stop, give_up): End<'_>,
+    (stop, give_up, claims): End<'_>,
 ) -> Result<Ran, Failure> {
     let phases = &Phases::new(setups.len(), beside.0.is_none());
     let mut watchdog = Watchdog::new(setups, plan.watchdog);
@@ -265,7 +259,8 @@ fn threads(
         phases.begin(threads.is_ok());
         let Threads { network, retention, following, workers } = threads?;
         let alive = || are_alive(&workers, following.as_ref(), retention.as_ref());
-        let watched = unless_it_panics(|| watch(phases, plan, stop, (&mut watchdog, monitored), alive));
+        let watched =
+            unless_it_panics(|| watch(phases, plan, (stop, claims), (&mut watchdog, monitored), alive));
         // Again, if the watch panicked before it.
         phases.stop_sending();
         phases.stop_forwarding();
@@ -354,8 +349,8 @@ fn unless_it_panics(watch: impl FnOnce() -> f64) -> Result<f64, Failure> {
 fn watch(
     phases: &Phases,
     plan: &Plan,
-    stop: &AtomicBool,
-    (watchdog, (live, own, links, reload, record_file, claims)): (&mut Watchdog, Monitored<'_>),
+    (stop, claims): (&AtomicBool, &InterfaceClaims),
+    (watchdog, (live, own, links, reload, record_file)): (&mut Watchdog, Monitored<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());

@@ -1,7 +1,6 @@
 //! Sets up memory, workers, pools, ports and forwarders as planned. Interfaces are touched last. After a failure,
 //! everything made before is dropped.
 
-use super::claims::InterfaceClaims;
 use super::cores::cores;
 use super::cuts::Cuts;
 use super::hooks::{self, Hooks};
@@ -43,8 +42,6 @@ const QUEUE: u32 = 1024;
 
 /// The parts of a run.
 pub struct Dataplane {
-    /// The interfaces that no other forwarder may use.
-    pub claims: InterfaceClaims,
     pub memory: Memory,
     /// One for each worker.
     pub setups: Vec<WorkerSetup>,
@@ -88,7 +85,6 @@ pub struct Scraped {
 /// # Errors
 /// [`Failure::Input`] or [`Failure::NotNow`] with the failed step and the remedy.
 pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
-    let claims = InterfaceClaims::of(plan)?;
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
     let (ports, Shared { network, own, takes, copies }) = ports::open(plan, &memory, &mut owners)?;
@@ -130,7 +126,6 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let scraped = scraped(listener, &memory, &setups, others)?;
     let reload = reload(plan, routes, (asked.reload, requests), &setups, (hooks.as_ref(), steering.as_ref()));
     Ok(Dataplane {
-        claims,
         memory,
         setups,
         network: network.map(|network| (network, cores.network)),
