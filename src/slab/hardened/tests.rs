@@ -98,8 +98,11 @@ fn what_no_call_can_fail_by_is_kept_and_mended() {
 #[test]
 fn the_texts_of_a_hardened_memory_and_its_cache_have_neither_key_nor_freelist_secret() {
     let (memory, _w) = ground(reporting());
-    for text in [format!("{memory:?}"), format!("{:?}", toys(&memory))] {
-        assert!(text.contains("random: Some(Random { drawn: ") && !text.contains("key: ["), "{text}");
+    let cache = toys(&memory);
+    let (memory, whole, cache) = (format!("{memory:?}"), format!("{:?}", cache.shared), format!("{cache:?}"));
+    assert!(whole.contains("random: Some(Random { drawn: "), "{whole}");
+    for text in [memory, whole, cache] {
+        assert!(!text.contains("key: ["), "{text}");
         assert!(!text.contains("secret: ") || text.contains("secret: Secret,"), "{text}");
     }
 }
