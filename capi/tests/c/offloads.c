@@ -66,7 +66,9 @@ static void kept(void)
     CHECK(netmem_push(worker, frame, 4) != NULL && netmem_get_offload(worker, frame, &now) == 1 && now.checksum_start == TRANSPORT + 4);
     CHECK(netmem_pull(worker, frame, 18) != NULL && netmem_get_offload(worker, frame, &now) == 1 && now.checksum_start == TRANSPORT - 14);
     CHECK(netmem_pull(worker, frame, TRANSPORT) != NULL && netmem_get_offload(worker, frame, &now) == 0 && is_same(&now, &none));
-    CHECK(netmem_push(worker, frame, TRANSPORT + 14) != NULL && netmem_get_offload(worker, frame, &now) == 1 && is_same(&now, &was));
+    /* What is put before the data now is another header. */
+    CHECK(netmem_push(worker, frame, TRANSPORT + 14) != NULL && netmem_get_offload(worker, frame, &now) == 0 && is_same(&now, &none));
+    CHECK(netmem_set_offload(worker, frame, &was) == 0 && netmem_get_offload(worker, frame, &now) == 1 && is_same(&now, &was));
     CHECK(netmem_raw_from_frames(worker, &frame, &raw, 1) == 1 && netmem_raw_get_offload(raw, &now) == 1 && is_same(&now, &was));
     CHECK(netmem_raw_into_frames(worker, &raw, &frame, 1) == 1 && netmem_detach(worker, &frame, 1) == 1 && netmem_attach(worker, &frame, 1) == 1);
     CHECK(netmem_packet_from_frames(worker, heads, &frame, &packet, 1) == 1);
