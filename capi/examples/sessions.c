@@ -103,32 +103,31 @@ static void end_all(struct server *server)
         shutdown(session->socket, SHUT_RDWR);
 }
 
-/* Serves the sessions that arrive through a pipe, until the pipe is closed. */
-static void *work(void *pipe)
+/* Serves the sessions that arrive through the pipe of a thread, until the pipe is closed. */
+static void *work(void *thread)
 {
-    struct server server = {.incoming = *(int *)pipe, .wait = epoll_create1(0)};
+    struct server *server = thread;
     int open = 1;
-    must(netmem_worker_open(memory, &server.worker));
-    epoll_ctl(server.wait, EPOLL_CTL_ADD, server.incoming, &(struct epoll_event){.events = EPOLLIN});
-    while (open || netmem_worker_held(server.worker) > 0) {
+    must(netmem_worker_open(memory, &server->worker));
+    epoll_ctl(server->wait, EPOLL_CTL_ADD, server->incoming, &(struct epoll_event){.events = EPOLLIN});
+    while (open || netmem_worker_held(server->worker) > 0) {
         struct epoll_event event;
-        if (epoll_wait(server.wait, &event, 1, -1) != 1)
+        if (epoll_wait(server->wait, &event, 1, -1) != 1)
             continue;
         netmem_object object = {event.data.u64};
         if (object.word == 0) {
-            if (!(open = take(&server)))
-                end_all(&server);
+            if (!(open = take(server)))
+                end_all(server);
             continue;
         }
-        struct session *session = netmem_object_data(server.worker, object);
+        struct session *session = netmem_object_data(server->worker, object);
         if (!session || serve(session))
             continue;
         close(session->socket);
         LIST_REMOVE(session, others);
-        must(netmem_object_free(server.worker, &object, 1));
+        must(netmem_object_free(server->worker, &object, 1));
     }
-    close(server.wait);
-    must(netmem_worker_close(server.worker));
+    must(netmem_worker_close(server->worker));
     return NULL;
 }
 
@@ -162,9 +161,15 @@ int main(int argc, char **argv)
     /* The timeout makes the loop check `stopped`, even if another thread received the signal. */
     setsockopt(listening, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_usec = 200000}, sizeof(struct timeval));
     pthread_t ids[THREADS_MAX];
-    for (int i = 0; i < threads; i++)
-        if (pipe(pipes[i]) || pthread_create(&ids[i], NULL, work, &pipes[i][0]))
+    struct server servers[THREADS_MAX] = {0};
+    /* All descriptors are there before the first client, who may take the last one. */
+    for (int i = 0; i < threads; i++) {
+        if (pipe(pipes[i]) || (servers[i].wait = epoll_create1(0)) < 0)
             return perror("sessions"), 1;
+        servers[i].incoming = pipes[i][0];
+        if ((errno = pthread_create(&ids[i], NULL, work, &servers[i])) != 0)
+            return perror("sessions"), 1;
+    }
     printf("port %d\n", ntohs(at.sin_port)), fflush(stdout);
     unsigned long sessions = 0;
     for (int client; !stopped;) {
@@ -184,7 +189,7 @@ int main(int argc, char **argv)
     }
     close(listening);
     for (int i = 0; i < threads; i++)
-        close(pipes[i][1]), pthread_join(ids[i], NULL), close(pipes[i][0]);
+        close(pipes[i][1]), pthread_join(ids[i], NULL), close(pipes[i][0]), close(servers[i].wait);
     must(netmem_cache_close(cache)), must(netmem_worker_close(worker)), must(netmem_memory_close(memory, 1000));
     return printf("%lu sessions, none left\n", sessions), 0;
 }
