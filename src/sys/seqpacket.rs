@@ -76,6 +76,7 @@ pub struct PeerProcess {
 
 impl PeerProcess {
     /// Returns true if it runs as root or as the user of this process.
+    #[cfg_attr(not(feature = "memif"), allow(dead_code))]
     pub fn is_of_root_or_own(&self) -> bool {
         self.user == ROOT || self.user == own_user()
     }
@@ -86,6 +87,7 @@ impl PeerProcess {
 /// # Errors
 /// As [`Connection::open`]. `AGAIN` if too many others have connected that it has not accepted.
 #[cold]
+#[cfg_attr(not(feature = "memif"), allow(dead_code))]
 pub fn listener_of(path: &Path) -> Result<PeerProcess, Errno> {
     connected(path).and_then(|socket| peer_of(socket.as_fd()))
 }
