@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 /// An allocation is a pointer: its holder may use `size` bytes, until the pointer is freed once.
 #[derive(Clone)]
 pub struct RawCache {
-    shared: Handle<Shared>,
+    pub(super) shared: Handle<Shared>,
 }
 
 controls!(RawCache);

@@ -100,7 +100,7 @@ fn the_texts_of_a_hardened_memory_and_its_cache_have_neither_key_nor_freelist_se
     let (memory, _w) = ground(reporting());
     let cache = toys(&memory);
     let (memory, whole, cache) = (format!("{memory:?}"), format!("{:?}", cache.shared), format!("{cache:?}"));
-    assert!(whole.contains("random: Some(Random { drawn: "), "{whole}");
+    assert!(whole.contains("Some(Random { drawn: "), "{whole}");
     for text in [memory, whole, cache] {
         assert!(!text.contains("key: ["), "{text}");
         assert!(!text.contains("secret: ") || text.contains("secret: Secret,"), "{text}");
