@@ -1267,8 +1267,8 @@ int netmem_worker_reclaim(netmem_worker worker);
 /* Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
  * handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
  * attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included. An object belongs to
- * the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory. Frames
- * of memories that ports of its workers have of their own (netmem_port_open) are included.
+ * the memory of its cache. A packet belongs to the memory of its heads, even if its frames belong to another memory. The
+ * call also frees frames of the memories that ports of its workers made for themselves (netmem_port_open).
  * Returns the number freed. */
 int netmem_memory_reclaim_detached(netmem_memory memory);
 

@@ -384,7 +384,7 @@ pub fn why(what: What, word: u64) -> Bad {
     let entry = entry(number(word)).filter(|_| word & KIND == what as u64);
     let now = entry.map(|entry| entry.use_.load(Relaxed));
     match now {
-        // The use of this generation is of another kind.
+        // In this generation, the entry was given out for a thing of another kind.
         Some(now) if (now ^ word) & KIND != 0 && (now ^ word) & GENERATION == 0 => Bad::MadeUp,
         // The use is over, or never existed: the entry has had another kind since.
         Some(now) if (now ^ word) & KIND != 0 => match Bad::of(now, word) {

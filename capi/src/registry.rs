@@ -63,14 +63,14 @@ pub enum Source {
 }
 
 impl Source {
-    /// Whether it is a cache of objects of one size.
-    pub fn is_cache(&self) -> bool {
-        matches!(self, Source::Cache(..))
+    /// Returns the cache, or None if it is a set of size classes.
+    pub fn cache(self) -> Option<RawCache> {
+        if let Source::Cache(cache, _) = self { Some(cache) } else { None }
     }
 
-    /// Whether it is a set of size classes.
-    pub fn is_sizes(&self) -> bool {
-        matches!(self, Source::Sizes(_))
+    /// Returns the size classes, or None if it is a cache.
+    pub fn sizes(self) -> Option<SizeClasses> {
+        if let Source::Sizes(sizes) = self { Some(sizes) } else { None }
     }
 }
 
@@ -128,14 +128,14 @@ pub fn add_memory(memory: Memory, lend: Lend) -> Result<u64, Failure> {
     word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 memories already: close one"))
 }
 
-/// Returns the cache or the size classes of this handle. Their handles are of one table, so `is_one` says which of the
-/// two the call takes.
+/// Returns the cache or the size classes of this handle. The handles of both are in one table. `kind` selects the one that
+/// the call takes ([`Source::cache`], [`Source::sizes`]).
 ///
 /// # Errors
-/// Nothing open of this kind has this handle.
-pub fn source(word: u64, is_one: fn(&Source) -> bool) -> Result<Source, Failure> {
+/// No open source of this kind has this handle.
+pub fn source<T>(word: u64, kind: fn(Source) -> Option<T>) -> Result<T, Failure> {
     let (found, _) = CACHES.get(word)?;
-    if is_one(&found) { Ok(found) } else { Err(Failure::closed(CACHES.what, word)) }
+    kind(found).ok_or_else(|| Failure::closed(CACHES.what, word))
 }
 
 /// Calls `with` with the memory of this handle.

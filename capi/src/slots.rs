@@ -6,7 +6,9 @@
 //!
 //! Unsafe code: segments are leaked, and borrowed for the lifetime of the process.
 
+use netmem::page::Region;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
@@ -27,10 +29,15 @@ static DIRECTORY: [AtomicPtr<Segment>; NUMBERS / SEGMENT] =
 /// there.
 static OPENED: [AtomicUsize; NUMBERS / SEGMENT] = [const { AtomicUsize::new(0) }; NUMBERS / SEGMENT];
 
+/// The chunks of a region.
+pub fn chunks_of(region: &Region) -> Range<u32> {
+    region.first_chunk()..region.first_chunk() + region.chunks()
+}
+
 /// Makes slots for these chunks, if there are none yet. Slots are never freed. Only the used part of a
 /// segment takes memory. Returns false if there is no room for them.
 #[cold]
-pub fn open(chunks: std::ops::Range<u32>) -> bool {
+pub fn open(chunks: Range<u32>) -> bool {
     let (first, end) = (chunks.start as usize, chunks.end as usize);
     for at in (first / SEGMENT..end.div_ceil(SEGMENT)).take_while(|at| *at < DIRECTORY.len()) {
         OPENED[at].fetch_max((end - at * SEGMENT).min(SEGMENT), Relaxed);
@@ -97,7 +104,7 @@ impl Near {
 
     /// Returns the segment of all these chunks, or [`Near::NONE`] if they lie in several segments.
     #[cold]
-    pub fn of_all(chunks: std::ops::Range<u32>) -> Near {
+    pub fn of_all(chunks: Range<u32>) -> Near {
         let near = Near::of(chunks.start);
         if chunks.is_empty() || !near.has(chunks.end - 1) { Near::NONE } else { near }
     }

@@ -27,6 +27,7 @@ use crate::opened::Known;
 use crate::pools::Pools;
 use crate::process::{self, PAGE, Wiped};
 use crate::registry::{ReadyPool, Source};
+use crate::slots::chunks_of;
 use crate::table::{Tag, WORKERS};
 use crate::{thread, word};
 use netmem::limits::BATCH_MAX;
@@ -266,8 +267,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
         Failure::new(ENFILE, format!("the process has {WORKERS} workers already: close one"))
     })?;
     let worker = memory.worker().map_err(|error| Failure::new(ENFILE, too_many(&error)))?;
-    let region = memory.region();
-    let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
+    let chunks = chunks_of(memory.region());
     // SAFETY: the place is free, and the lock keeps other threads from taking it before this one does.
     let tag = unsafe { Tag::new(place, chunks) };
     let state = State {

@@ -26,7 +26,7 @@ pub struct Memory {
     pub(super) shared: Handle<Shared>,
 }
 
-/// Its size: a program prints it with its own values. The pages are in [`Memory::stats`].
+/// Prints its size only. [`Memory::stats`] has the pages.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("bytes", &self.bytes()).finish_non_exhaustive()

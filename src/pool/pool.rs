@@ -37,7 +37,7 @@ pub struct Pool {
     pub(super) shared: Handle<Shared>,
 }
 
-/// Its name and sizes: a program prints it with its own values. The frames are in [`Pool::ledger`].
+/// Prints its name and sizes only. [`Pool::ledger`] has the frames.
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut pool = f.debug_struct("Pool");

@@ -3,7 +3,7 @@
 /// Gives a cache's handle, which has a field `shared`, the cold half of its interface.
 macro_rules! controls {
     ($name:ident $(<$of:ident>)?) => {
-        /// The size and alignment of its objects: a program prints it with its own values. The slabs are in its statistics.
+        /// Prints the size and alignment of its objects only. Its statistics have the slabs.
         impl $(<$of>)? std::fmt::Debug for $name $(<$of>)? {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut cache = f.debug_struct(stringify!($name));

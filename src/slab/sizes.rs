@@ -68,7 +68,7 @@ pub struct SizeClasses {
     shared: Arc<Shared>,
 }
 
-/// The number of classes: a program prints it with its own values.
+/// Prints the number of classes only.
 impl fmt::Debug for SizeClasses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SizeClasses").field("classes", &self.shared.classes.len()).finish_non_exhaustive()

@@ -24,7 +24,7 @@ pub struct Inbox {
     mesh: Arc<Mesh>,
 }
 
-/// Its worker: a program prints it with its own values.
+/// Prints its worker only.
 impl fmt::Debug for Inbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox").field("worker", &self.own).finish_non_exhaustive()

@@ -30,7 +30,7 @@ pub struct Mesh {
     generation: CachePadded<AtomicU32>,
 }
 
-/// The number of its workers: a program prints it with its own values.
+/// Prints the number of its workers only.
 impl fmt::Debug for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mesh").field("workers", &self.members.len()).finish_non_exhaustive()

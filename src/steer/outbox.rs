@@ -59,7 +59,7 @@ pub struct Outbox {
     mesh: Arc<Mesh>,
 }
 
-/// Its worker: a program prints it with its own values.
+/// Prints its worker only.
 impl fmt::Debug for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbox").field("worker", &self.own).finish_non_exhaustive()

@@ -68,7 +68,7 @@ pub fn connected(path: &Path) -> Result<OwnedFd, Errno> {
 /// The process at the other end of a socket when it connected, or began to listen (unix(7), SO_PEERCRED).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerProcess {
-    /// Its number. None if it is of a process namespace that this process does not see.
+    /// Its process number. None if this process cannot see its process namespace.
     pub process: Option<u32>,
     /// Its user.
     pub user: u32,

@@ -83,7 +83,7 @@ fn failure(size: u32, error: CacheError) -> Failure {
 /// Returns 0, or -EBUSY if objects of the cache are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_cache_close(cache: netmem_cache) -> c_int {
-    close("netmem_cache_close", cache.word, Source::is_cache)
+    close("netmem_cache_close", cache.word, Source::cache)
 }
 
 /// Opens a set of size classes, which allocate any number of bytes up to 4 MiB, as malloc(3) does. All
@@ -114,12 +114,12 @@ pub unsafe extern "C" fn netmem_sizes_open(
 /// Returns 0, or -EBUSY if bytes of it are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
-    close("netmem_sizes_close", sizes.word, Source::is_sizes)
+    close("netmem_sizes_close", sizes.word, Source::sizes)
 }
 
-fn close(call: &str, word: u64, is_one: fn(&Source) -> bool) -> c_int {
+fn close<T>(call: &str, word: u64, kind: fn(Source) -> Option<T>) -> c_int {
     answer(call, || {
-        registry::source(word, is_one)?;
+        registry::source(word, kind)?;
         let closed = CACHES.close(word, |_| match objects::out_of(word) {
             0 => Ok(()),
             out => {
@@ -138,19 +138,18 @@ fn close(call: &str, word: u64, is_one: fn(&Source) -> bool) -> c_int {
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_cache_shrink(cache: netmem_cache) -> c_int {
-    shrink("netmem_cache_shrink", cache.word, Source::is_cache)
+    answer("netmem_cache_shrink", || {
+        registry::source(cache.word, Source::cache)?.shrink();
+        Ok(0)
+    })
 }
 
 /// Does for size classes what netmem_cache_shrink does for a cache.
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_sizes_shrink(sizes: netmem_sizes) -> c_int {
-    shrink("netmem_sizes_shrink", sizes.word, Source::is_sizes)
-}
-
-fn shrink(call: &str, word: u64, is_one: fn(&Source) -> bool) -> c_int {
-    answer(call, || {
-        give_back(&registry::source(word, is_one)?);
+    answer("netmem_sizes_shrink", || {
+        shrink_classes(&registry::source(sizes.word, Source::sizes)?);
         Ok(0)
     })
 }
@@ -159,8 +158,12 @@ fn shrink(call: &str, word: u64, is_one: fn(&Source) -> bool) -> c_int {
 fn give_back(source: &Source) {
     match source {
         Source::Cache(cache, _) => cache.shrink(),
-        Source::Sizes(sizes) => sizes.classes().iter().for_each(RawCache::shrink),
+        Source::Sizes(sizes) => shrink_classes(sizes),
     }
+}
+
+fn shrink_classes(sizes: &SizeClasses) {
+    sizes.classes().iter().for_each(RawCache::shrink);
 }
 
 /// Reads the counters of a cache, under the names that `netmem stat` shows. Writes at most `room` counters to
@@ -176,9 +179,7 @@ pub unsafe extern "C" fn netmem_cache_counts(
     room: usize,
 ) -> c_int {
     answer("netmem_cache_counts", || {
-        let Source::Cache(found, _) = registry::source(cache.word, Source::is_cache)? else {
-            return Err(Failure::closed(CACHES.what, cache.word));
-        };
+        let found = registry::source(cache.word, Source::cache)?;
         let all = found.stats().counters();
         let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
         // SAFETY: the promise of C.
@@ -201,9 +202,7 @@ pub unsafe extern "C" fn netmem_sizes_counts(
     room: usize,
 ) -> c_int {
     answer("netmem_sizes_counts", || {
-        let Source::Sizes(found) = registry::source(sizes.word, Source::is_sizes)? else {
-            return Err(Failure::closed(CACHES.what, sizes.word));
-        };
+        let found = registry::source(sizes.word, Source::sizes)?;
         let of_each: Vec<_> = found.classes().iter().map(|class| class.stats().counters()).collect();
         let sum = |at: usize| of_each.iter().map(|counters| counters[at].1).sum();
         let names = of_each.first().into_iter().flatten().enumerate();

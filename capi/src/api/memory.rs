@@ -177,8 +177,7 @@ fn add(memory: Memory) -> Result<u64, Failure> {
 /// # Errors
 /// Handles cannot address the frames, or there is no memory for the slots.
 pub fn make_slots(memory: &Memory) -> Result<(), Failure> {
-    let region = memory.region();
-    let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
+    let chunks = slots::chunks_of(memory.region());
     if chunks.end as usize > slots::NUMBERS {
         return Err(Failure::new(
             ENFILE,
@@ -240,7 +239,7 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
         let deadline = Duration::from_millis(milliseconds.into());
         loop {
             let is_out = registry::with_memory(word, |open| open.region.strong_count())? > 0;
-            if !is_out && own::still_out(word).is_empty() {
+            if !is_out && own::of_memory(word).is_empty() {
                 break;
             }
             if begun.elapsed() >= deadline {

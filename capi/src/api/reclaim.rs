@@ -7,6 +7,7 @@ use crate::answer::answer;
 use crate::failure::{Failure, several};
 use crate::objects::{self, Claim, What};
 use crate::registry::{self, CACHES, HEADS};
+use crate::slots::chunks_of;
 use crate::table::{HOLDER, LOOSE};
 use crate::workers::State;
 use crate::{own, packets, table};
@@ -42,8 +43,8 @@ pub extern "C" fn netmem_worker_reclaim(worker: netmem_worker) -> c_int {
 /// Frees all detached frames, objects, pages, packets and shared frames of a memory, for a program that has lost the
 /// handles that its detach calls gave. Those handles become invalid, also those that another thread is about to
 /// attach. Works also after netmem_memory_close has returned -ETIMEDOUT. Raw frames are not included. An object belongs to
-/// the memory of its cache. A packet belongs to the memory of its heads, also if its frames are of another memory. Frames
-/// of memories that ports of its workers have of their own (netmem_port_open) are included.
+/// the memory of its cache. A packet belongs to the memory of its heads, even if its frames belong to another memory. The
+/// call also frees frames of the memories that ports of its workers made for themselves (netmem_port_open).
 /// Returns the number freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int {
@@ -52,8 +53,7 @@ pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int
         let own = own::of_memory(memory.word).into_iter().map(|own| own.pool.memory().region().clone());
         // The last frames may free a memory. It stays until the end of the call.
         let regions: Vec<_> = region.into_iter().chain(own).collect();
-        let chunks: Vec<_> =
-            regions.iter().map(|one| one.first_chunk()..one.first_chunk() + one.chunks()).collect();
+        let chunks: Vec<_> = regions.iter().map(|region| chunks_of(region)).collect();
         let mut frames = 0;
         for chunks in &chunks {
             table::reclaim_loose(chunks.clone(), |frame| {
@@ -68,8 +68,8 @@ pub extern "C" fn netmem_memory_reclaim_detached(memory: netmem_memory) -> c_int
     })
 }
 
-/// Whether a detached thing belongs to this memory with these chunks, each a region. A cache and heads cannot be closed while something
-/// of them is detached. A worker of another memory may have shared a frame, so its chunk decides.
+/// Whether a detached thing belongs to this memory, whose regions have these chunks. A cache and heads cannot be closed
+/// while something of them is detached. A worker of another memory may have shared a frame, so its chunk decides.
 fn is_of(memory: u64, chunks: &[Range<u32>], what: What, claim: Claim) -> bool {
     match what {
         What::Object => CACHES.get(claim.of).is_ok_and(|(_, of)| of == memory),
@@ -112,7 +112,7 @@ pub fn still_out(memory: u64) -> Result<String, Failure> {
     };
     let region = registry::with_memory(memory, |open| open.region.upgrade())?;
     if let Some(region) = region {
-        let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
+        let chunks = chunks_of(&region);
         table::each_word(|word| {
             if chunks.contains(&(word as u32)) {
                 count(word, 0);

@@ -4,7 +4,6 @@ use super::types::{
     list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, netmem_sizes, place,
 };
 use crate::answer::answer;
-use crate::failure::Failure;
 use crate::registry::Source;
 use crate::{objects, registry, sites, table};
 use netmem::pool::{AllocStats, PoolStats, RecycleStats};
@@ -110,11 +109,8 @@ pub unsafe extern "C" fn netmem_cache_holders(
     holders: *mut netmem_holder,
     room: usize,
 ) -> c_int {
-    answer("netmem_cache_holders", || {
-        let all = holders_of(cache.word, Source::is_cache)?;
-        // SAFETY: the promise of C.
-        unsafe { list(holders, room, all.into_iter()) }
-    })
+    // SAFETY: the promise of C.
+    unsafe { holders_of("netmem_cache_holders", (cache.word, Source::cache), holders, room) }
 }
 
 /// Lists the call sites that allocated bytes of size classes that are not freed yet. Works as netmem_cache_holders.
@@ -127,17 +123,26 @@ pub unsafe extern "C" fn netmem_sizes_holders(
     holders: *mut netmem_holder,
     room: usize,
 ) -> c_int {
-    answer("netmem_sizes_holders", || {
-        let all = holders_of(sizes.word, Source::is_sizes)?;
+    // SAFETY: the promise of C.
+    unsafe { holders_of("netmem_sizes_holders", (sizes.word, Source::sizes), holders, room) }
+}
+
+/// Lists the call sites that allocated objects of a cache or of size classes.
+///
+/// # Safety
+/// See the module.
+unsafe fn holders_of<T>(
+    call: &str,
+    (word, kind): (u64, fn(Source) -> Option<T>),
+    holders: *mut netmem_holder,
+    room: usize,
+) -> c_int {
+    answer(call, || {
+        registry::source(word, kind)?;
+        let all = by_site(word, |call| objects::each_held(|word, _| call(word as u32)));
         // SAFETY: the promise of C.
         unsafe { list(holders, room, all.into_iter()) }
     })
-}
-
-/// The call sites that allocated objects of a cache or of size classes.
-fn holders_of(word: u64, is_one: fn(&Source) -> bool) -> Result<Vec<netmem_holder>, Failure> {
-    registry::source(word, is_one)?;
-    Ok(by_site(word, |call| objects::each_held(|word, _| call(word as u32))))
 }
 
 /// The call sites at which things of this pool or cache were allocated that are still held, the site with

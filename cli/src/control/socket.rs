@@ -184,7 +184,7 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), Failure> {
             }
             fs::remove_file(path).or_else(|error| input(format!("cannot replace it: {error}")))
         }
-        // Whoever listens there and accepts nobody listens too.
+        // A program that listens but accepts no connection has the path too.
         Ok(()) | Err((ErrorKind::WouldBlock, _)) => {
             input("another program listens there: give another path, or end that program".to_owned())
         }

@@ -39,7 +39,7 @@ fn an_interface_that_is_unknown_or_down_or_lacks_the_queue_is_refused() {
     bed.assert_nothing_left();
 }
 
-/// Seen: the exit code of an xdp port on a tun was 3, by which a service is started again for ever, and its line asked whether the
+/// Seen: an xdp port on a tun ended with exit code 3, so that systemd started the service again for ever. The line asked whether the
 /// interface was still there.
 #[test]
 fn an_interface_without_ethernet_frames_is_refused_for_good() {

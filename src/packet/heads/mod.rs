@@ -41,7 +41,7 @@ pub struct HeadCache {
     shared: Arc<Shared>,
 }
 
-/// Its mode: a program prints it with its own values. The heads are in [`HeadCache::stats`].
+/// Prints its mode only. [`HeadCache::stats`] has the heads.
 impl fmt::Debug for HeadCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeadCache").field("mode", &self.shared.mode).finish_non_exhaustive()

@@ -63,7 +63,7 @@ pub struct ReadyPackets {
     shared: Arc<Shared>,
 }
 
-/// Its pool and its maximum: a program prints it with its own values. The pairs are in [`ReadyPackets::stats`].
+/// Prints its pool and its maximum only. [`ReadyPackets::stats`] has the pairs.
 impl fmt::Debug for ReadyPackets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut ready = f.debug_struct("ReadyPackets");

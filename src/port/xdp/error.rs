@@ -107,8 +107,8 @@ pub enum XdpError {
     },
     /// A socket is bound to the queue already.
     #[error(
-        "queue {queue} of {interface} is bound by another AF_XDP socket: stop its program or choose another queue; if it is of \
-         this program, let one port take the packets of both, as in take=udp:53+udp:853"
+        "queue {queue} of {interface} is bound by another AF_XDP socket: stop its program or choose another queue; if this \
+         program has the socket, let one port take the packets of both, as in take=udp:53+udp:853"
     )]
     QueueBound {
         /// The interface.

@@ -164,7 +164,7 @@ fn a_client_gets_in_though_silent_ones_come_again_and_again() {
     honest.close();
 }
 
-/// Seen: the fifth client was told that somebody was connected already, although nobody was.
+/// Seen: the server refused the fifth client because a client was connected already, although none was.
 #[test]
 fn a_client_that_comes_while_four_others_talk_hears_that_they_do() {
     let path = fresh_path();
