@@ -77,7 +77,7 @@ pub enum DeviceError {
         /// The requested MTU.
         mtu: usize,
     },
-    /// The port cannot receive into the pool's frames ([`Fill::takes_frames_of`](netmem::Fill::takes_frames_of)).
+    /// The port cannot receive into the pool's frames ([`Fill::can_refill_from`](netmem::Fill::can_refill_from)).
     #[error(
         "the port cannot receive into the frames of the pool, which lie in another memory or are too small: give the pool that \
          the port was opened with"
@@ -130,8 +130,7 @@ impl PortDevice {
         mtu: usize,
         next_hops: Option<NextHops>,
     ) -> Result<PortDevice, DeviceError> {
-        // Such a port would be up and receive nothing.
-        if port.own_pool().is_none() && !port.takes_frames_of(pool) {
+        if !port.can_refill_from(pool) {
             return Err(DeviceError::Pool);
         }
         if mtu < MTU_MIN {

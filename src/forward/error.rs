@@ -12,7 +12,7 @@ pub enum ForwardError {
     /// No port, or more ports than the maximum.
     #[error("a forwarder of {0} ports: give 1 to 255")]
     Ports(usize),
-    /// A port cannot receive into the pool's frames ([`Fill::takes_frames_of`](crate::port::Fill::takes_frames_of)).
+    /// A port cannot receive into the pool's frames ([`Fill::can_refill_from`](crate::port::Fill::can_refill_from)).
     #[error(
         "a forwarder over {port} with pool {pool:?}: the port cannot receive into its frames, which lie in another memory or are \
          too small: give the pool that the port was opened with"
@@ -37,9 +37,7 @@ pub(super) fn check(ports: &[Box<dyn Port>], pool: &Pool, decision: &dyn Decide)
     if !(1..=255).contains(&ports.len()) {
         return Err(ForwardError::Ports(ports.len()));
     }
-    // Such a port would be up and receive nothing.
-    let mut each = ports.iter().map(|port| &**port);
-    if let Some(port) = each.find(|port| port.own_pool().is_none() && !port.takes_frames_of(pool)) {
+    if let Some(port) = ports.iter().find(|port| !port.can_refill_from(pool)) {
         return Err(ForwardError::Pool { port: port.name().to_owned(), pool: pool.name().to_owned() });
     }
     match decision.reasons().len() {

@@ -86,6 +86,12 @@ pub trait Fill {
     fn takes_frames_of(&self, _pool: &Pool) -> bool {
         true
     }
+
+    /// Returns whether [`Fill::refill`] from `pool` can post frames: from the port's own pool, or since the port takes the
+    /// frames of `pool`. A port that cannot be refilled is up and receives nothing.
+    fn can_refill_from(&self, pool: &Pool) -> bool {
+        self.own_pool().is_some() || self.takes_frames_of(pool)
+    }
 }
 
 /// The receive queue: frames that the device has received into.

@@ -227,12 +227,13 @@ impl Netdev {
         settled(|| self.mac_at_once())
     }
 
-    /// Whether it is a loopback interface (IFF_LOOPBACK). Its frames are Ethernet frames with addresses of zeros.
+    /// The address that this host has in the interface's frames: its [MAC address](Netdev::mac), or zeros for a loopback
+    /// interface (IFF_LOOPBACK), whose frames are Ethernet frames without addresses.
     ///
     /// # Errors
-    /// `NODEV` if the interface is gone.
-    pub fn is_loopback(&self) -> Result<bool, Errno> {
-        Ok(self.flags()? & libc::IFF_LOOPBACK != 0)
+    /// `NODEV` if the interface is gone, `AFNOSUPPORT` if its frames are not Ethernet frames.
+    pub fn frame_mac(&self) -> Result<[u8; 6], Errno> {
+        if self.flags()? & libc::IFF_LOOPBACK != 0 { Ok([0; 6]) } else { self.mac() }
     }
 
     /// Does the same as [`Netdev::mac`], and never waits.
@@ -428,7 +429,7 @@ mod tests {
         assert_eq!(lo.index(), 1);
         assert_eq!((lo.name(), lo.current_name()), ("lo", Ok("lo".to_owned())));
         assert!(lo.mtu().unwrap() >= 1280);
-        assert_eq!((lo.mac(), lo.is_loopback()), (Err(Errno::AFNOSUPPORT), Ok(true)));
+        assert_eq!((lo.mac(), lo.frame_mac()), (Err(Errno::AFNOSUPPORT), Ok([0; 6])));
         assert_eq!((lo.queues(), lo.is_virtual()), (Ok(None), Ok(true)));
         assert!(!lo.is_running().unwrap() || lo.is_up().unwrap());
     }

@@ -39,13 +39,12 @@ impl AsyncPort {
     ///
     /// # Errors
     /// Returns [`io::ErrorKind::InvalidInput`] if the port cannot receive into the pool's frames
-    /// ([`Fill::takes_frames_of`](netmem::Fill::takes_frames_of)), or the error of epoll_create(2).
+    /// ([`Fill::can_refill_from`](netmem::Fill::can_refill_from)), or the error of epoll_create(2).
     ///
     /// # Panics
     /// Panics outside of a tokio runtime with I/O and time (`enable_all`).
     pub fn new(port: Box<dyn Port>, worker: Worker, pool: Pool) -> io::Result<AsyncPort> {
-        // Such a port would be up and receive nothing.
-        if port.own_pool().is_none() && !port.takes_frames_of(&pool) {
+        if !port.can_refill_from(&pool) {
             let (port, pool) = (port.name(), pool.name());
             let refused = format!(
                 "{port} cannot receive into the frames of pool {pool:?}, which lie in another memory or are too small: give \

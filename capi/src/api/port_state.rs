@@ -166,16 +166,14 @@ pub unsafe extern "C" fn netmem_port_mac(worker: netmem_worker, port: netmem_por
     with((worker, port, "netmem_port_mac"), |open| {
         // SAFETY: the promise of C.
         let to = unsafe { place("mac", mac.cast::<[u8; 6]>()) }?;
-        open.mac = open.interface.as_deref().and_then(mac_of).unwrap_or(open.mac);
+        open.mac = open
+            .interface
+            .as_deref()
+            .and_then(|name| Netdev::open(name).ok()?.frame_mac().ok())
+            .unwrap_or(open.mac);
         *to = open.mac;
         Ok(0)
     })
-}
-
-/// The address that an interface has now. Frames of a loopback interface have zeros there.
-fn mac_of(interface: &str) -> Option<[u8; 6]> {
-    let netdev = Netdev::open(interface).ok()?;
-    if netdev.is_loopback() == Ok(true) { Some([0; 6]) } else { netdev.mac().ok() }
 }
 
 /// Returns the MTU of the port's interface when the port was opened, in bytes without the Ethernet header. Returns 0 if

@@ -211,24 +211,22 @@ fn made_up(place: PortPlace) -> MacAddr {
     MacAddr::new([0x02, b'n', b'e', b't', 0, place.port as u8])
 }
 
-/// Checks that an interface carries Ethernet frames, if there is one of this name. Those of a loopback interface are some.
+/// Checks that an interface carries Ethernet frames, if there is one of this name.
 fn check_frames(interface: &str) -> Result<(), OpenError> {
     const EAFNOSUPPORT: i32 = 97;
     let Ok(netdev) = Netdev::open(interface) else { return Ok(()) };
-    match netdev.mac() {
-        Err(errno) if errno.raw_os_error() == EAFNOSUPPORT && netdev.is_loopback() != Ok(true) => {
+    match netdev.frame_mac() {
+        Err(errno) if errno.raw_os_error() == EAFNOSUPPORT => {
             Err(OpenError::NotEthernet(interface.to_owned()))
         }
         _ => Ok(()),
     }
 }
 
-/// Returns this end of an interface's link: its own address and MTU. A loopback interface has no address, and zeros in its
-/// frames.
+/// Returns this end of an interface's link: the address in its frames, and its MTU.
 fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
     let unknown = |what, error| OpenError::Interface { what, interface: netdev.name().to_owned(), error };
-    let mac = if netdev.is_loopback() == Ok(true) { Ok([0; 6]) } else { netdev.mac() };
-    let mac = mac.map_err(|errno| unknown("MAC address", errno.into()))?;
+    let mac = netdev.frame_mac().map_err(|errno| unknown("MAC address", errno.into()))?;
     let mtu = netdev.mtu().map_err(|errno| unknown("MTU", errno.into()))?;
     Ok(End { mac: MacAddr::new(mac), mtu: Some(u16::try_from(mtu).unwrap_or(u16::MAX)) })
 }
