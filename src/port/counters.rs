@@ -54,8 +54,8 @@ pub struct PortCounters {
     pub gso_kept: Count,
     /// Of the packets that were cut, those without a segment size: they are cut to an MTU.
     pub cut_without_size: Count,
-    /// Packets received that are longer than their link allows and are not TCP. Nothing defines how to cut them, so
-    /// they are dropped.
+    /// Packets received that are longer than their link allows, may stand for several, and are not TCP. Nothing defines
+    /// how to cut them, so they are dropped.
     pub udp_without_size: Count,
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller. A frame counts
     /// each time that it is offered. If a pool lies in another memory, each refill counts its frames again.

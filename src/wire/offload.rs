@@ -23,6 +23,11 @@ const NEEDS_CSUM: u8 = 1;
 /// have. Here it is read from the packet itself; a card needs it in the descriptor.
 const GSO_ECN: u8 = 0x80;
 
+/// Protocols beside TCP and UDP of packets that a sender may leave to a card to be cut: tunnels of IP in IP and GRE, and
+/// SCTP.
+#[cfg(feature = "xdp")]
+const CUT_BY_CARDS: [u8; 4] = [4, 41, 47, 132];
+
 /// The checksum and segmentation work that is pending for a packet.
 ///
 /// ```
@@ -225,6 +230,24 @@ pub fn cut_to_mtu(frame: &[u8], mtu: u16) -> Option<Offload> {
 #[cfg(feature = "xdp")]
 pub(crate) fn cut_unfinished_to_mtu(frame: &[u8], mtu: u16) -> Option<Offload> {
     unfinished(frame).and_then(|_| cut_to_mtu(frame, mtu))
+}
+
+/// Returns whether a frame that is longer than its link allows may stand for several packets. If not, it is one packet, of
+/// a sender for whom the link allows more: ICMP, ESP, a fragment and all else that no sender leaves a card to cut, and UDP
+/// with a checksum that is correct. It would be open, or that of the first datagram, if there were several. If there is
+/// none, the datagram may be that of a tunnel around a packet that is to be cut.
+#[cfg(feature = "xdp")]
+pub(crate) fn may_stand_for_several(frame: &[u8]) -> bool {
+    let Some(layers) = Layers::of_any(frame) else { return false };
+    let sum = || {
+        let packet = frame.get(layers.transport..layers.end).unwrap_or_default();
+        layers.pseudo_header(frame, packet.len()) + Sum::new().bytes(packet)
+    };
+    let has_checksum = || frame.get(layers.transport + 6..layers.transport + 8) != Some(&[0; 2]);
+    match layers.protocol {
+        ipv4::UDP => !(has_checksum() && sum().intact()),
+        protocol => protocol == ipv4::TCP || CUT_BY_CARDS.contains(&protocol),
+    }
 }
 
 impl PartialChecksum {

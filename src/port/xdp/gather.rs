@@ -7,10 +7,13 @@
 //! ```
 //! Such a packet is either a jumbo frame, for which the frames may or may not be large enough, or it stands for many
 //! (GSO). A host behind a software device sends the second kind where its own card would cut it, and it may fit into
-//! one chunk. AF_XDP reports neither the segment size nor whether it is such a packet. But a packet longer than its link's
-//! MTU allows must be one. TCP is cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated
-//! again: a packet of several is dropped if longer than the link's MTU (`udp_without_size`), otherwise they are joined
-//! into one datagram. A packet of more than 64 KiB (BIG TCP) is dropped (`rx_too_long`).
+//! one chunk. AF_XDP reports neither the segment size nor whether it is such a packet. TCP longer than its link's MTU is
+//! cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated again: a packet that may be
+//! several is dropped if longer than both the link's MTU and Ethernet's of 1,500 (`udp_without_size`), otherwise it passes
+//! as one datagram. A packet of more than 64 KiB (BIG TCP) is dropped (`rx_too_long`).
+//!
+//! The MTU limits what an interface sends. A bridge of other hosts, or a link whose other end has a larger MTU, delivers
+//! longer packets, and all of them pass that can only be one packet (`may_stand_for_several`).
 //!
 //! A shorter packet is cut too if it is longer than `cut_mtu` and its checksum is open: a host on the link left it to a
 //! card. Other packets of this length stay whole. They may come from another link, and their sender has to be told that
@@ -27,14 +30,18 @@ use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, FrameState};
 use crate::port::uncut::Uncut;
 use crate::sync::Worker;
-use crate::sys::netdev::Netdev;
 use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
-use crate::wire::offload::{Offload, complete_checksum, cut_to_mtu, cut_unfinished_to_mtu};
+use crate::wire::offload::{
+    Offload, complete_checksum, cut_to_mtu, cut_unfinished_to_mtu, may_stand_for_several,
+};
 use crate::wire::{Ethernet, ethernet};
 
 /// Bytes of the longest IP packet that the port cuts. Hosts that are configured for it (BIG TCP) send longer ones, whose
 /// headers do not have the length.
 const LONGEST_PACKET: usize = u16::MAX as usize;
+
+/// Bytes of the longest IP packet of hosts whose MTU nobody has changed.
+const ETHERNET_MTU: u16 = 1500;
 
 /// The lengths of packets that need not be cut.
 #[derive(Debug, Clone, Copy)]
@@ -56,13 +63,14 @@ impl Limits {
     pub(super) fn cut(self, frame: &[u8]) -> Option<Offload> {
         let Limits { mtu, cut_mtu } = self;
         let len = length_beyond_link(frame);
+        // A link lets packets pass that are longer by a tag, also without the tag (Linux, is_skb_forwardable).
+        let longest = usize::from(mtu.max(ETHERNET_MTU)) + ethernet::TAG_LEN;
         let whole = Some(Offload::default());
         match len.saturating_sub(mtu.into()) {
             0 if len <= usize::from(cut_mtu) => whole,
             0 => cut_unfinished_to_mtu(frame, cut_mtu).or(whole),
-            // A link lets packets pass that are longer by a tag, also without the tag (Linux, is_skb_forwardable).
-            1..=ethernet::TAG_LEN => cut_to_mtu(frame, cut_mtu).or(whole),
-            _ => cut_to_mtu(frame, cut_mtu),
+            _ => cut_to_mtu(frame, cut_mtu)
+                .or_else(|| whole.filter(|_| len <= longest || !may_stand_for_several(frame))),
         }
     }
 
@@ -84,18 +92,14 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    pub(super) fn new(netdev: &Netdev, config: &XdpConfig) -> Gather {
-        let limits = Limits { mtu: 1500, cut_mtu: 1500 };
-        let mut gather =
-            Gather { uncut: Uncut::new(1), spare: Vec::new(), parts: Vec::with_capacity(BATCH_MAX), limits };
-        gather.follow(netdev, config);
-        gather
+    /// The MTU of the link is not known before [`follow`](Self::follow).
+    pub(super) fn new() -> Gather {
+        let limits = Limits { mtu: ETHERNET_MTU, cut_mtu: ETHERNET_MTU };
+        Gather { uncut: Uncut::new(1), spare: Vec::new(), parts: Vec::with_capacity(BATCH_MAX), limits }
     }
 
-    /// Adopts the MTU of the link. An interface that is missing is detected elsewhere, and one that is being renamed is
-    /// asked again at the next look.
-    pub(super) fn follow(&mut self, netdev: &Netdev, config: &XdpConfig) {
-        let Ok(mtu) = netdev.mtu_at_once() else { return };
+    /// Adopts the MTU of the link.
+    pub(super) fn follow(&mut self, mtu: u32, config: &XdpConfig) {
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         self.limits = Limits { mtu, cut_mtu: config.cut_mtu.map_or(mtu, |most| most.min(mtu)) };
     }
@@ -180,6 +184,8 @@ impl XdpPort {
     #[cold]
     #[inline(never)]
     pub(super) fn gather(&mut self, w: &Worker, frames: &mut Batch) -> Result<usize, Fault> {
+        // The MTU may have been raised since the last look.
+        self.follow_mtu_for_long_packet();
         let Some(queues) = &mut self.queues else { return Ok(0) };
         // The port did not request such packets.
         let Some(gather) = &mut self.gather else { return Err(Fault::Descriptor("RX", queues.rx.read(0))) };

@@ -61,9 +61,6 @@ impl XdpPort {
         if let Some(binding) = &self.binding {
             binding.attachment.follow_station(&self.netdev);
         }
-        if let Some(gather) = &mut self.gather {
-            gather.follow(&self.netdev, &self.config);
-        }
         self.follow_mtu();
     }
 

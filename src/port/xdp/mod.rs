@@ -314,7 +314,7 @@ impl XdpPort {
         let mut port = XdpPort {
             name,
             may_be_unfinished,
-            gather: gather_for(may_be_unfinished, &binding, &netdev, config),
+            gather: gather_for(may_be_unfinished, &binding),
             netdev,
             queue,
             config: config.clone(),
@@ -350,9 +350,8 @@ impl XdpPort {
     fn adopt(&mut self, netdev: Netdev, binding: Binding, rings: Rings) {
         self.mode = binding.attachment.mode();
         self.may_be_unfinished = may_be_unfinished(&netdev, self.mode);
-        match &mut self.gather {
-            Some(gather) => gather.follow(&netdev, &self.config),
-            None => self.gather = gather_for(self.may_be_unfinished, &binding, &netdev, &self.config),
+        if self.gather.is_none() {
+            self.gather = gather_for(self.may_be_unfinished, &binding);
         }
         self.netdev = netdev;
         self.native_refused = binding.attachment.native_refused().map(str::to_owned);
@@ -441,14 +440,9 @@ fn may_be_long(netdev: &Netdev, config: &XdpConfig) -> bool {
 /// Returns the place for long packets, if they can come: the socket may share a UMEM whose first socket requested packets
 /// of several chunks, and a host that leaves checksums to a card may leave it the segmentation too.
 #[cold]
-fn gather_for(
-    may_be_unfinished: bool,
-    binding: &Binding,
-    netdev: &Netdev,
-    config: &XdpConfig,
-) -> Option<Box<Gather>> {
+fn gather_for(may_be_unfinished: bool, binding: &Binding) -> Option<Box<Gather>> {
     let may_be_long = may_be_unfinished || binding.socket.takes_several();
-    may_be_long.then(|| Box::new(Gather::new(netdev, config)))
+    may_be_long.then(|| Box::new(Gather::new()))
 }
 
 /// Returns whether packets with unfinished checksums can come. They come from a host at the other end of a software

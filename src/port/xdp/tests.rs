@@ -14,7 +14,7 @@ use crate::ring::cursor::{Consumer, Producer};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use crate::sys::xdp::{Entry, Ring};
-use crate::wire::offload::Offload;
+use crate::wire::offload::{Offload, complete_checksum};
 use crate::wire::segment::Segments;
 use crate::wire::{Ipv4, ipv4, udp};
 
@@ -315,6 +315,51 @@ fn what_a_host_left_to_a_card_is_cut_if_it_may_not_leave_and_what_came_from_a_wi
             Ok(next),
             "{protocol} {total} {is_open}"
         );
+    }
+}
+
+/// Seen: behind a bridge with a smaller MTU than its hosts, and for a second after an MTU was raised, ping and single
+/// datagrams were dropped as packets of several.
+#[test]
+fn a_packet_longer_than_the_mtu_that_can_only_be_one_passes_whole() {
+    let limits = Limits { mtu: 1400, cut_mtu: 1400 };
+    let [icmp, ipip, gre, esp, sctp] = [1, 4, 47, 50, 132];
+    let correct = || {
+        let mut frame = from_host(ipv4::UDP, 1600, true);
+        assert!(complete_checksum(&mut frame));
+        frame
+    };
+    let changed = |mut frame: Vec<u8>, at: usize, bytes: [u8; 2]| {
+        frame[at..at + 2].copy_from_slice(&bytes);
+        frame
+    };
+    let fragment = |protocol| {
+        let mut frame = from_host(protocol, 1600, true);
+        frame[20] = 0x20;
+        Ipv4::seal(&mut frame[14..]);
+        frame
+    };
+    let whole = Some(Offload::default());
+    for (frame, expected) in [
+        (from_host(ipv4::UDP, 1440, true), whole),
+        (from_host(ipv4::UDP, 1504, true), whole),
+        (from_host(ipv4::UDP, 1505, true), None),
+        (from_host(ipv4::UDP, 1440, false), whole),
+        (correct(), whole),
+        (changed(correct(), 100, [1, 2]), None),
+        (changed(correct(), 40, [0, 0]), None),
+        (fragment(ipv4::UDP), whole),
+        (fragment(ipv4::TCP), whole),
+        (from_host(icmp, 1440, true), whole),
+        (from_host(icmp, 9000, true), whole),
+        (from_host(esp, 9000, true), whole),
+        (changed(from_host(icmp, 9000, true), 12, [0x88, 0x47]), whole),
+        (from_host(ipip, 1504, true), whole),
+        (from_host(ipip, 1505, true), None),
+        (from_host(gre, 1505, true), None),
+        (from_host(sctp, 1505, true), None),
+    ] {
+        assert_eq!(limits.cut(&frame), expected, "{} bytes: {:x?}", frame.len(), &frame[..42]);
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) const CHUNKS_MAX: usize = 17;
 /// driver takes less than a header.
 const ETHERNET_HEADER: usize = 14;
 
-/// The time between two questions for the MTU because of frames that are longer: a sender of such frames must not make a
-/// system call of each burst.
+/// The time between two questions for the MTU because of packets that are longer: a sender of such packets must not make
+/// a system call of each burst.
 const MTU_PAUSE: Duration = Duration::from_millis(100);
 
 /// The port's end of the TX ring.
@@ -193,9 +193,8 @@ impl XdpPort {
     #[inline(never)]
     fn tx_unusual(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         // The MTU may have been raised since the last look.
-        let asked_before = self.mtu_asked.elapsed() < MTU_PAUSE;
-        if !asked_before && frames.iter().any(|frame| self.sent.is_beyond_mtu(frame)) {
-            self.follow_mtu();
+        if frames.iter().any(|frame| self.sent.is_beyond_mtu(frame)) {
+            self.follow_mtu_for_long_packet();
         }
         let mut stay = self.pass_over(frames);
         let Some(queues) = &mut self.queues else { return 0 };
@@ -205,12 +204,23 @@ impl XdpPort {
         n
     }
 
-    /// Adopts the interface's MTU. An interface that is missing is detected elsewhere.
+    /// Adopts the interface's MTU for both directions. An interface that is missing is detected elsewhere, and one that
+    /// is being renamed is asked again at the next look.
     #[cold]
     pub(super) fn follow_mtu(&mut self) {
         self.mtu_asked = Instant::now();
-        if let Ok(mtu) = self.netdev.mtu_at_once() {
-            self.sent.set_mtu(mtu);
+        let Ok(mtu) = self.netdev.mtu_at_once() else { return };
+        self.sent.set_mtu(mtu);
+        if let Some(gather) = &mut self.gather {
+            gather.follow(mtu, &self.config);
+        }
+    }
+
+    /// The same because of a packet that is longer than the MTU of the last look, unless that was just before.
+    #[cold]
+    pub(super) fn follow_mtu_for_long_packet(&mut self) {
+        if self.mtu_asked.elapsed() >= MTU_PAUSE {
+            self.follow_mtu();
         }
     }
 

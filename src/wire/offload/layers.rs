@@ -45,7 +45,14 @@ impl Layers {
         Layers::at(frame, frame.len(), ip, is_v6).filter(Layers::has_transport)
     }
 
-    /// The same for a frame of `len` bytes, of which `front` are the first. Within an IP tunnel, it finds the headers
+    /// The same for a packet of any protocol.
+    #[cfg(feature = "xdp")]
+    pub(super) fn of_any(frame: &[u8]) -> Option<Layers> {
+        let (ip, is_v6) = link(frame)?;
+        Layers::at(frame, frame.len(), ip, is_v6)
+    }
+
+    /// As [`of`](Self::of) for a frame of `len` bytes, of which `front` are the first. Within an IP tunnel, it finds the headers
     /// of the packet whose transport header begins at `start` or behind it. It also returns the positions of the IP
     /// headers around that packet, from the outer to the inner one.
     pub(in crate::wire) fn within(
