@@ -1,4 +1,5 @@
-//! Interfaces that are renamed while they are asked: in a network namespace, as root.
+//! Interfaces that are renamed while they are asked, or give their name to another kind of interface: in a network
+//! namespace, as root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,6 +7,7 @@
 #[allow(dead_code)]
 mod netns;
 
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 use netmem::port::tap::TapConfig;
 use netmem::system::netdev::Netdev;
 use netmem::{Port, PortState, TapPort, Wake};
@@ -86,6 +88,36 @@ fn a_tap_port_whose_interface_gets_a_name_that_is_no_text_goes_on() {
         for _ in 0..2 {
             let _ = port.arm();
             assert_eq!(port.state(), PortState::Up);
+        }
+    });
+}
+
+/// Seen: the port was up again with a TUN interface that got the name of its own, and sent Ethernet frames into it.
+#[test]
+fn a_packet_port_does_not_go_on_with_an_interface_without_ethernet_frames() {
+    in_namespace("a_packet_port_does_not_go_on_with_an_interface_without_ethernet_frames", || {
+        veth("a0", "a1", 1);
+        let mut port = AfPacketPort::open("a0", &AfPacketConfig::default()).unwrap();
+        let mut look = || {
+            let _ = port.arm();
+            port.disarm();
+            port.state()
+        };
+        ip("link del a0");
+        ip("tuntap add a0 mode tun");
+        ip("link set a0 up");
+        let refused = "interface a0 is there again: it is not an Ethernet interface";
+        loop {
+            match look() {
+                PortState::Down(why) if why == refused => break,
+                PortState::Down(_) => thread::yield_now(),
+                state => panic!("{state:?}"),
+            }
+        }
+        ip("link del a0");
+        veth("a0", "a1", 1);
+        while look() != PortState::Up {
+            thread::yield_now();
         }
     });
 }

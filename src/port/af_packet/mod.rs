@@ -24,8 +24,8 @@
 //! one system call moves a burst. ADR 0020 explains why TPACKET rings are not used.
 //!
 //! When the interface is removed, the port is down. Packets that came before stay in the socket's buffer and are still
-//! received. Then the port resumes with the next interface of the same name. Packets that the caller leaves in the
-//! buffer, until then or until the port is closed, are counted (`rx_dropped`).
+//! received. Then the port resumes with the next interface of the same name, if it carries Ethernet frames. Packets that
+//! the caller leaves in the buffer, until then or until the port is closed, are counted (`rx_dropped`).
 //!
 //! The kernel refuses a frame that is shorter than a header or longer than the MTU allows; it is counted
 //! (`tx_invalid`). A packet that is longer than the posted frames is counted as `rx_too_long`. A packet for which the
@@ -61,6 +61,7 @@ use super::{PortCounters, PortState};
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::stats::Writer;
+use crate::sys::errno::Errno;
 use crate::sys::event::is_readable;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketSocketError};
@@ -128,6 +129,10 @@ impl AfPacketLink {
         }
         let (left, fanout) = (self.left.as_mut(), &self.fanout);
         let opened = netdev.in_its_namespace(|| {
+            netdev.mac_at_once().map_err(|errno| match errno {
+                Errno::AFNOSUPPORT => "it is not an Ethernet interface".to_owned(),
+                errno => format!("link address: {errno}"),
+            })?;
             let failed = |error: PacketSocketError| format!("open a packet socket: {}", error.errno);
             let socket = PacketSocket::open(netdev.index()).map_err(failed)?;
             let joined = fanout.as_ref().map(|fanout| fanout.moved_to(&socket, netdev.index())).transpose();
