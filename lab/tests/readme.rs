@@ -105,8 +105,9 @@ fn ratios(report: &Value) -> &[Value] {
 }
 
 impl Row {
-    /// The one ratio that it is; None if the experiment did not run on that machine.
-    fn measured(&self, reports: &[Value]) -> Option<f64> {
+    /// The median of the one ratio that it is, and whether its interval is wider than the lab allows. None if the
+    /// experiment did not run on that machine.
+    fn measured(&self, reports: &[Value]) -> Option<(f64, bool)> {
         let fits = |ratio: &&Value| {
             let is_set = |(name, value): &(&str, &str)| text(&ratio["params"][name]) == *value;
             let over_all = ratio["params"]["placement"].is_null();
@@ -118,8 +119,17 @@ impl Row {
         let report = reports.iter().find(|report| report["experiment"] == self.experiment)?;
         let found: Vec<&Value> = ratios(report).iter().filter(fits).collect();
         assert_eq!(found.len(), 1, "{}: {found:?}", self.work);
-        Some(found[0]["median"].as_f64().expect("a median"))
+        let [median, low, high] = numbers(found[0], ["median", "low", "high"]);
+        let is_undecided = found[0]["undecided"] == true;
+        assert!(!is_undecided || high < 1.0 || low > 1.0, "README.md says which side of 1: {}", self.work);
+        Some((median, is_undecided))
     }
+}
+
+/// A figure of the table: a loss in bold, and one of which no amount is concluded behind the mark that README.md explains.
+fn cell((ratio, is_undecided): (f64, bool)) -> String {
+    let figure = format!("{}{ratio:.2}", if is_undecided { "~" } else { "" });
+    if ratio > 1.0 { format!("**{figure}**") } else { figure }
 }
 
 /// The cells of the README's table of results, by their first one.
@@ -135,22 +145,18 @@ fn cells(readme: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn the_nine_figures_of_the_readme_are_those_of_the_reports_and_losses_are_marked() {
+fn the_nine_figures_of_the_readme_are_those_of_the_reports_and_losses_and_undecided_ones_are_marked() {
     let (readme, runs) = (read("README.md"), RUNS.map(reports));
     let cells = cells(&readme);
     assert_eq!(cells.len(), ROWS.len(), "{cells:?}");
     let (mut losses, mut lost) = ([0; RUNS.len()], 0);
     for row in &ROWS {
         let measured = runs.each_ref().map(|reports| row.measured(reports));
-        let printed = measured.map(|ratio| match ratio {
-            Some(ratio) if ratio > 1.0 => format!("**{ratio:.2}**"),
-            Some(ratio) => format!("{ratio:.2}"),
-            None => "–".to_owned(),
-        });
+        let printed = measured.map(|ratio| ratio.map_or("–".to_owned(), cell));
         let cells = cells.get(row.work).unwrap_or_else(|| panic!("README.md has no row {:?}", row.work));
         assert_eq!(cells[2..7], printed, "{}", row.work);
         assert_eq!(cells[7..], [format!("`{}`", row.experiment)], "{}", row.work);
-        let is_loss = measured.map(|ratio| ratio.is_some_and(|ratio| ratio > 1.0));
+        let is_loss = measured.map(|ratio| ratio.is_some_and(|(ratio, _)| ratio > 1.0));
         lost += usize::from(is_loss.contains(&true));
         for (losses, is_loss) in losses.iter_mut().zip(is_loss) {
             *losses += usize::from(is_loss);
