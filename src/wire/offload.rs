@@ -8,6 +8,7 @@
 //! Source: `linux/virtio_net.h`; virtio 1.3, 5.1.6 ("Device Operation").
 
 mod layers;
+mod tunnel;
 
 use super::checksum::Sum;
 use super::ipv4;
@@ -23,10 +24,11 @@ const NEEDS_CSUM: u8 = 1;
 /// have. Here it is read from the packet itself; a card needs it in the descriptor.
 const GSO_ECN: u8 = 0x80;
 
-/// Protocols beside TCP and UDP of packets that a sender may leave to a card to be cut: tunnels of IP in IP and GRE, and
-/// SCTP.
 #[cfg(feature = "xdp")]
-const CUT_BY_CARDS: [u8; 4] = [4, 41, 47, 132];
+const SCTP: u8 = 132;
+/// Protocols beside TCP and UDP of packets that a sender may leave to a card to be cut.
+#[cfg(feature = "xdp")]
+const CUT_BY_CARDS: [u8; 4] = [layers::IPV4_WITHIN, layers::IPV6_WITHIN, tunnel::GRE, SCTP];
 
 /// The checksum and segmentation work that is pending for a packet.
 ///
@@ -280,17 +282,26 @@ impl PartialChecksum {
 
 /// Returns the positions of the headers of a TCP or UDP frame whose sender has left its checksum to a card. Such a
 /// checksum is the sum of the pseudo-header only. Returns None if it is not, or if the frame carries neither protocol.
+#[cfg(any(test, feature = "xdp"))]
 #[inline]
 pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
-    let layers = Layers::of(frame)?;
+    Layers::of(frame).filter(|layers| is_open(frame, layers))
+}
+
+/// Returns whether the checksum of the TCP or UDP packet with these headers is the sum of the pseudo-header only.
+#[inline]
+fn is_open(frame: &[u8], layers: &Layers) -> bool {
     let at = layers.transport + layers.checksum_offset();
-    let checksum = frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))?;
+    let Some(&[a, b]) = frame.get(at..).and_then(<[u8]>::first_chunk) else { return false };
     let sum = layers.pseudo_header(frame, layers.end - layers.transport).fold();
-    (checksum == sum && at + 2 <= layers.end).then_some(layers)
+    u16::from_be_bytes([a, b]) == sum && at + 2 <= layers.end
 }
 
 /// Completes the checksum of a TCP or UDP frame whose sender left it to a card. Returns whether there was one. Such a
 /// checksum is recognized because it is the sum of the pseudo-header only.
+///
+/// The same is done for the packet within a tunnel: VXLAN and Geneve at their usual UDP ports (4789 and 8472, 6081),
+/// GRE, and IP in IP.
 ///
 /// One in 65,535 complete checksums looks the same by chance. Completing it again does no harm to an intact packet.
 ///
@@ -304,10 +315,21 @@ pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
 /// The lines of the headers, and some thirty instructions; if there is one, a pass over the packet.
 #[inline]
 pub fn complete_checksum(frame: &mut [u8]) -> bool {
-    match unfinished(frame) {
-        Some(layers) => finish_ip(frame, &layers),
-        None => false,
+    match Layers::of_any(frame) {
+        Some(layers) if layers.may_be_tunnel(frame) => finish_tunnel(frame, &layers),
+        Some(layers) if layers.has_transport() && is_open(frame, &layers) => finish_ip(frame, &layers),
+        _ => false,
     }
+}
+
+/// Completes the checksum within a tunnel, and then that of the tunnel's own UDP header, whose sum covers it. Linux has
+/// written that one already, as it is when the other one is complete (`lco_csum`).
+#[cold]
+#[inline(never)]
+fn finish_tunnel(frame: &mut [u8], tunnel: &Layers) -> bool {
+    let within = tunnel.packet_within(frame).filter(|layers| is_open(frame, layers));
+    let within = within.is_some_and(|layers| finish_ip(frame, &layers));
+    within | (tunnel.has_transport() && is_open(frame, tunnel) && finish_ip(frame, tunnel))
 }
 
 #[cold]

@@ -5,9 +5,9 @@ use crate::wire::checksum::Sum;
 use crate::wire::{Ethernet, Ipv4, Ipv6, ethernet, ipv4, ipv6, options};
 
 /// The protocol of an IPv4 packet within another packet (RFC 2003).
-const IPV4_WITHIN: u8 = 4;
+pub(super) const IPV4_WITHIN: u8 = 4;
 /// The protocol of an IPv6 packet within another packet (RFC 2473, RFC 4213).
-const IPV6_WITHIN: u8 = 41;
+pub(super) const IPV6_WITHIN: u8 = 41;
 /// The next header of hop-by-hop options.
 const HOP_BY_HOP: u8 = 0;
 /// The next header of destination options.
@@ -41,14 +41,14 @@ impl Layers {
     /// header changes the pseudo-header.
     #[inline]
     pub(in crate::wire) fn of(frame: &[u8]) -> Option<Layers> {
-        let (ip, is_v6) = link(frame)?;
+        let (ip, is_v6) = behind_link(frame)?;
         Layers::at(frame, frame.len(), ip, is_v6).filter(Layers::has_transport)
     }
 
     /// The same for a packet of any protocol.
-    #[cfg(feature = "xdp")]
+    #[inline]
     pub(super) fn of_any(frame: &[u8]) -> Option<Layers> {
-        let (ip, is_v6) = link(frame)?;
+        let (ip, is_v6) = behind_link(frame)?;
         Layers::at(frame, frame.len(), ip, is_v6)
     }
 
@@ -60,7 +60,7 @@ impl Layers {
         len: usize,
         start: usize,
     ) -> Option<(Layers, [Option<usize>; OUTER_MAX])> {
-        let (ip, is_v6) = link(front)?;
+        let (ip, is_v6) = behind_link(front)?;
         let (mut layers, mut outer) = (Layers::at(front, len, ip, is_v6)?, [None; OUTER_MAX]);
         for outer in &mut outer {
             let is_v6 = layers.protocol == IPV6_WITHIN;
@@ -75,7 +75,7 @@ impl Layers {
 
     /// Finds the headers of the packet at `ip`, of any protocol, in a frame of `len` bytes.
     #[inline]
-    fn at(front: &[u8], len: usize, ip: usize, is_v6: bool) -> Option<Layers> {
+    pub(super) fn at(front: &[u8], len: usize, ip: usize, is_v6: bool) -> Option<Layers> {
         let (packet, len) = (front.get(ip..)?, len.checked_sub(ip)?);
         if is_v6 {
             let header = Ipv6::parse_front(packet, len).ok()?;
@@ -117,7 +117,7 @@ impl Layers {
     }
 
     #[inline]
-    fn has_transport(&self) -> bool {
+    pub(super) fn has_transport(&self) -> bool {
         matches!(self.protocol, ipv4::TCP | ipv4::UDP)
     }
 
@@ -185,7 +185,7 @@ impl Layers {
 /// Returns the number of bytes before the IP header, behind at most two VLAN tags, and whether it is IPv6. Returns None
 /// for all other packets.
 #[inline]
-fn link(frame: &[u8]) -> Option<(usize, bool)> {
+pub(super) fn behind_link(frame: &[u8]) -> Option<(usize, bool)> {
     let (link, mut packet) = Ethernet::parse(frame).ok()?;
     let (mut ethertype, mut ip) = (link.ethertype(), ethernet::HEADER_LEN);
     while matches!(ethertype, ethernet::VLAN | ethernet::SERVICE_VLAN) && ip < ethernet::HEADER_LEN + 8 {

@@ -1,6 +1,7 @@
 //! Tests in which packets of every kind are cut, and parsed again by etherparse.
 
 mod headers;
+mod tunnels;
 
 use super::Segments;
 use crate::wire::offload::{
