@@ -38,25 +38,10 @@ impl Batch {
         HandOver { drain, end, place, w }
     }
 
-    /// Resets those of the first `n` frames that have data to the state of newly allocated frames: without data,
-    /// offload and timestamp, and with the headroom of their pools. Frames without data keep their headroom.
-    ///
-    /// # Cost
-    /// A word read for each frame; a look-up of its pool for each frame that has data.
+    /// Empties the first `n` frames ([`Frame::empty_all`]).
     #[inline(always)]
     pub(crate) fn empty_first(&mut self, n: usize) {
-        if self[..n].iter().fold(0, |any, frame| any | frame.len()) != 0 {
-            self.empty_used(n);
-        }
-    }
-
-    #[cold]
-    fn empty_used(&mut self, n: usize) {
-        for frame in self[..n].iter_mut().filter(|frame| !frame.is_empty()) {
-            // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
-            let start = unsafe { (*pool_of(frame)).start };
-            frame.begin_at(start.of(frame.id().get()));
-        }
+        Frame::empty_all(&mut self[..n]);
     }
 
     /// Records that the frames from index `before` on came from `place`, and belong to the program again.
@@ -82,6 +67,29 @@ impl Batch {
         });
         if before == 0 && runs == 1 {
             self.pool = pool;
+        }
+    }
+}
+
+impl Frame {
+    /// Resets those of `frames` that have data to the state of newly allocated frames: without data, offload and
+    /// timestamp, and with the headroom of their pools. Frames without data keep their headroom.
+    ///
+    /// # Cost
+    /// A word read for each frame; a look-up of its pool for each frame that has data.
+    #[inline(always)]
+    pub(crate) fn empty_all(frames: &mut [Frame]) {
+        if frames.iter().fold(0, |any, frame| any | frame.len()) != 0 {
+            Frame::empty_used(frames);
+        }
+    }
+
+    #[cold]
+    fn empty_used(frames: &mut [Frame]) {
+        for frame in frames.iter_mut().filter(|frame| !frame.is_empty()) {
+            // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
+            let start = unsafe { (*pool_of(frame)).start };
+            frame.begin_at(start.of(frame.id().get()));
         }
     }
 }

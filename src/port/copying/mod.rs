@@ -32,7 +32,8 @@ pub trait Device: Send {
     /// The kind of port, such as `pcap`.
     fn kind(&self) -> &'static str;
 
-    /// Receives into `rooms`, which are empty, from the first on. Returns how many got data.
+    /// Receives into `rooms`, which are empty, from the first on. Returns how many got data. What is put into the others is
+    /// dropped: they are empty again at the next call, also if this one panics.
     ///
     /// A packet that does not fit into a buffer is dropped and counted here, never truncated.
     fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize;

@@ -1,7 +1,7 @@
 //! HOT: bytes in.
 
 use super::{CopyingPort, Device, RxBuffers};
-use crate::pool::{Batch, FrameState};
+use crate::pool::{Batch, Frame, FrameState};
 use crate::port::Rx;
 use crate::sync::Worker;
 
@@ -13,7 +13,11 @@ impl<D: Device> Rx for CopyingPort<D> {
             return 0;
         }
         let first = self.filled.len() - want;
-        let mut rooms = RxBuffers::of(&mut self.filled[first..]);
+        let open = &mut self.filled[first..];
+        // The device may have left data in buffers that it did not report. Before the call, since the last one may have
+        // panicked.
+        Frame::empty_all(open);
+        let mut rooms = RxBuffers::of(open);
         let n = self.device.receive(&mut rooms, &self.counters).min(want);
         if n == 0 {
             return 0;

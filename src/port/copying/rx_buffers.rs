@@ -123,7 +123,8 @@ impl<'a> RxBuffer<'a> {
         Ok(self.0.data_mut().get_mut(before..).unwrap_or_default())
     }
 
-    /// Turns all room into data and returns it for writing. [`RxBuffer::trim`] then sets how much of it was written.
+    /// Turns all room into data and returns it for writing. [`RxBuffer::trim`] then sets how much of it was written. If
+    /// nothing was, the device does not report the buffer, which needs no trimming then.
     #[inline]
     pub fn whole(self) -> &'a mut [u8] {
         let room = self.0.tailroom();

@@ -8,6 +8,7 @@ use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx};
 use crate::stats::Writer;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Receives the frames that it sent. It reports `lie` more than is true.
 #[derive(Default)]
@@ -161,6 +162,70 @@ fn a_packet_as_long_as_the_frame_less_its_headroom_is_received_into_any_frame() 
         let mut received = Batch::new();
         assert_eq!(port.rx(&mut fixture.w, &mut received), 1, "round {round}");
         assert!(received[0].data() == packet && received[0].headroom() >= 64, "round {round}");
+        received.free(&mut fixture.w);
+    }
+}
+
+/// Receives in place: it finds out only with a buffer in its hands that nothing has come.
+#[derive(Default)]
+struct InPlace {
+    line: VecDeque<Vec<u8>>,
+    /// Put before each packet.
+    prefix: Option<[u8; 4]>,
+    panics: bool,
+}
+
+impl Device for InPlace {
+    fn kind(&self) -> &'static str {
+        "in-place"
+    }
+
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, _counters: &Writer<PortCounters>) -> usize {
+        let mut n = 0;
+        while let Some(mut room) = rooms.get(n) {
+            let prefix = self.prefix.as_ref().map_or(&[][..], |prefix| prefix);
+            room.put(prefix.len()).unwrap().copy_from_slice(prefix);
+            let whole = room.whole();
+            assert!(!self.panics, "on purpose");
+            let Some(bytes) = self.line.pop_front() else { break };
+            whole[..bytes.len()].copy_from_slice(&bytes);
+            rooms.get(n).unwrap().trim(prefix.len() + bytes.len()).unwrap();
+            n += 1;
+        }
+        n
+    }
+
+    fn send(&mut self, _frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
+        0
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+}
+
+/// Seen: after a reception that found nothing, packets of 100 and 200 bytes came with 0 and 200 bytes; with a prefix they
+/// were longer and began with old bytes.
+#[test]
+fn a_buffer_that_a_device_did_not_report_is_empty_for_the_next_reception() {
+    for (prefix, panics) in [(None, false), (None, true), (Some([9; 4]), false), (Some([9; 4]), true)] {
+        let mut fixture = Fixture::new(128);
+        let mut port = CopyingPort::new("in-place:0".into(), InPlace { prefix, ..Default::default() }, 8);
+        port.refill(&mut fixture.w, &fixture.pool);
+        let mut received = Batch::new();
+        port.device.panics = panics;
+        for _ in 0..3 {
+            let idle = catch_unwind(AssertUnwindSafe(|| port.rx(&mut fixture.w, &mut received)));
+            assert_eq!(idle.ok(), (!panics).then_some(0));
+        }
+        port.device.panics = false;
+        let packets = [vec![1; 100], vec![2; 200]];
+        port.device.line.extend(packets.clone());
+        assert_eq!(port.rx(&mut fixture.w, &mut received), 2);
+        for (frame, packet) in received.iter().zip(packets) {
+            let prefix = prefix.as_ref().map_or(&[][..], |prefix| prefix);
+            assert!(frame.data() == [prefix, &packet].concat() && frame.headroom() >= 64, "{frame:?}");
+        }
         received.free(&mut fixture.w);
     }
 }
