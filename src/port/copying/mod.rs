@@ -131,9 +131,9 @@ impl<D: Device> CopyingPort<D> {
         &self.device
     }
 
-    /// The device of the port, for set-up.
-    #[cfg(feature = "af-packet")]
-    pub(super) fn device_mut(&mut self) -> &mut D {
+    /// The device of the port, for calls of its own between those of the port. A device that is exchanged for another leaves
+    /// as it is: only the one that is in the port at its end is closed.
+    pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 }
