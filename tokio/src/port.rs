@@ -22,6 +22,8 @@ pub struct AsyncPort {
     worker: Worker,
     /// Maximum number of frames posted for reception.
     posted_max: usize,
+    /// The port was down for good when it was asked last.
+    has_failed: bool,
 }
 
 /// A port whose Debug output is its name.
@@ -52,7 +54,8 @@ impl AsyncPort {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, refused));
         }
-        Ok(AsyncPort { watch: PortWatch::new()?, port: PortBox(port), pool, worker, posted_max: usize::MAX })
+        let (watch, port) = (PortWatch::new()?, PortBox(port));
+        Ok(AsyncPort { watch, port, pool, worker, posted_max: usize::MAX, has_failed: false })
     }
 
     /// Sets the maximum number of frames posted for reception. The rest of the pool is for transmission. By default as
@@ -73,7 +76,8 @@ impl AsyncPort {
     /// `frames` has no room, or if nothing more is to be received: the port has [finished](netmem::Rx::rx_finished), is down
     /// for good ([`Port::is_failed`](netmem::Port::is_failed)), or its pool is closed
     /// ([`Pool::is_closed`](netmem::Pool::is_closed)) and no packet waits. A call that waits when its pool is closed
-    /// returns within a second. So a loop ends where the call returns 0. A loop that only receives and transmits must free
+    /// returns within a second. So a loop ends where the call returns 0, also if a port that is down for good still receives (as
+    /// one of files whose disk is full): it gets no more frames to receive into. A loop that only receives and transmits must free
     /// the frames that [`AsyncPort::transmit`] leaves, or wait until the port is [up](AsyncPort::up). Otherwise `frames` is
     /// full at last, and the call returns 0 too.
     ///
@@ -116,12 +120,11 @@ impl AsyncPort {
     fn receive_now(&mut self, frames: &mut Batch) -> Option<usize> {
         self.tend();
         let mut received = self.try_receive(frames);
-        let has_failed = received == 0 && self.port.0.is_failed();
-        if has_failed {
+        if self.look_if_failed() && received == 0 {
             // Packets may have come between that look and the failure.
             received = self.try_receive(frames);
         }
-        let is_done = received > 0 || frames.room() == 0 || has_failed || self.receives_no_more();
+        let is_done = received > 0 || frames.room() == 0 || self.has_failed || self.receives_no_more();
         is_done.then(|| {
             self.watch.worked();
             received
@@ -303,10 +306,20 @@ impl AsyncPort {
             sent.free(&mut self.worker);
         }
         let port = &mut *self.port.0;
-        port.refill_to(&mut self.worker, &self.pool, self.posted_max);
+        if !self.has_failed {
+            port.refill_to(&mut self.worker, &self.pool, self.posted_max);
+        }
         // If all frames of the pool are posted, none can return.
-        self.watch.set_short(port.lacks_frames(self.posted_max.min(self.pool.frames())));
+        let lacks_frames = !self.has_failed && port.lacks_frames(self.posted_max.min(self.pool.frames()));
+        self.watch.set_short(lacks_frames);
         port.kick();
+    }
+
+    /// Looks whether the port is down for good. From then on it is not refilled: one that still receives, as from a file
+    /// while the disk is full, would not come to its end.
+    pub(crate) fn look_if_failed(&mut self) -> bool {
+        self.has_failed = self.port.0.is_failed();
+        self.has_failed
     }
 
     /// Returns whether the port is down.

@@ -260,7 +260,7 @@ impl Driver {
     fn look(&mut self, sent: usize) {
         let state = self.port.port().state();
         self.is_stuck = sent == 0 && !self.to_send.is_empty() && state != PortState::Up;
-        let is_failed = self.port.port().is_failed();
+        let is_failed = self.port.look_if_failed();
         let now = Seen { state, is_failed, refuses: self.is_stuck && self.to_send.room() == 0 };
         self.seen.send_if_modified(|seen| {
             *seen != now && {

@@ -63,6 +63,36 @@ fn packets_that_come_just_before_a_port_fails_are_received() {
     });
 }
 
+/// Seen: the output of a `pcap` port failed, and a loop of receiving and transmitting went on to the end of its input, which
+/// was repeated forever.
+#[test]
+fn a_port_that_failed_and_still_receives_gets_no_more_frames_to_receive_into() {
+    runtime().block_on(async {
+        let (mut port, script) = scripted(64);
+        script.waiting.store(100_000, SeqCst);
+        let (mut frames, mut received) = (Batch::new(), 0);
+        assert!(timeout(PATIENCE, port.receive(&mut frames)).await.unwrap() > 0);
+        fail(&script);
+        while timeout(PATIENCE, port.receive(&mut frames)).await.expect("it does not wait") > 0 {
+            received += frames.len();
+            assert_eq!(port.transmit(&mut frames).await, 0);
+            frames.free(port.worker());
+        }
+        assert!(received <= 3 * RING, "{received}");
+
+        let (port, script) = scripted(64);
+        script.waiting.store(100_000, SeqCst);
+        fail(&script);
+        let (mut incoming, _outgoing, driver) = port.share(4);
+        let (driver, mut received) = (tokio::spawn(driver.run()), 0);
+        while timeout(PATIENCE, incoming.receive()).await.expect("a frame or the end").is_some() {
+            received += 1;
+        }
+        assert!(received <= 3 * RING, "{received}");
+        timeout(PATIENCE, driver).await.expect("the driver ends").unwrap();
+    });
+}
+
 /// A port over a link fails when its device is dropped.
 #[test]
 fn a_reception_gets_what_a_dropped_device_had_delivered_and_then_the_end() {

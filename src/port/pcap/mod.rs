@@ -57,7 +57,7 @@ pub type PcapPort = CopyingPort<Files>;
 /// discarded, as on a link without a receiver.
 ///
 /// Each file goes down independently. If the input is damaged, frames are still written; while the disk is full, frames
-/// are still received. The port's state reports either.
+/// are still received, into those that are posted. The port's state reports either, and it is down for good.
 #[derive(Debug)]
 pub struct Files {
     input: Option<Input>,
