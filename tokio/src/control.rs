@@ -60,7 +60,9 @@ impl DriverControl {
         seen.state.clone()
     }
 
-    /// Returns whether the port is down for good ([`Port::is_failed`]). Its driver then ends, and returns the port.
+    /// Returns whether the port is down for good ([`Port::is_failed`]). Its driver then ends, and returns the port. If the
+    /// port still sends, the driver ends after the last [`Outgoing`](crate::Outgoing) is dropped
+    /// ([`Driver::run`](crate::Driver::run)).
     pub fn is_failed(&self) -> bool {
         self.seen.borrow().is_failed
     }

@@ -76,10 +76,10 @@ impl AsyncPort {
     /// `frames` has no room, or if nothing more is to be received: the port has [finished](netmem::Rx::rx_finished), is down
     /// for good ([`Port::is_failed`](netmem::Port::is_failed)), or its pool is closed
     /// ([`Pool::is_closed`](netmem::Pool::is_closed)) and no packet waits. A call that waits when its pool is closed
-    /// returns within a second. So a loop ends where the call returns 0, also if a port that is down for good still receives (as
-    /// one of files whose disk is full): it gets no more frames to receive into. A loop that only receives and transmits must free
-    /// the frames that [`AsyncPort::transmit`] leaves, or wait until the port is [up](AsyncPort::up). Otherwise `frames` is
-    /// full at last, and the call returns 0 too.
+    /// returns within a second. So a loop ends where the call returns 0. A port that is down for good and still receives,
+    /// as one of files whose disk is full, gets no more frames to receive into. A loop that only receives and transmits
+    /// must free the frames that [`AsyncPort::transmit`] leaves, or wait until the port is [up](AsyncPort::up). Otherwise
+    /// `frames` is full at last, and the call returns 0 too.
     ///
     /// # Cancelling
     /// A call that does not return has received nothing.
@@ -147,7 +147,8 @@ impl AsyncPort {
             let now = self.try_transmit(frames);
             taken += now;
             // Before sent frames are claimed: a port whose last ones are claimed has room, and nothing in it.
-            let no_room_comes = now == 0 && (!self.port.0.can_retry_tx() || self.is_down());
+            let is_down = self.is_down() && !self.sends_still();
+            let no_room_comes = now == 0 && (!self.port.0.can_retry_tx() || is_down);
             let is_done = frames.is_empty() || no_room_comes;
             self.tend();
             if is_done {
@@ -325,6 +326,13 @@ impl AsyncPort {
     /// Returns whether the port is down.
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.port.0.state(), PortState::Down(_))
+    }
+
+    /// Returns whether a port that is down for good still sends: only what it receives from has failed, as a file that is
+    /// damaged.
+    pub(crate) fn sends_still(&self) -> bool {
+        let port = &*self.port.0;
+        port.is_failed() && port.rx_finished() && port.can_retry_tx()
     }
 
     /// Returns whether the device has frames to send, whose completion wakes no task.

@@ -94,7 +94,8 @@ impl Driver {
     ///   still gives what is in its queue. Received frames for which its queue has no room are
     ///   freed.
     /// - The port is down for good ([`Port::is_failed`](netmem::Port::is_failed)), and the reader has room for everything
-    ///   that it received. The port that is returned has the reason as its state.
+    ///   that it received. The port that is returned has the reason as its state. A port that still sends, since only the
+    ///   file that it receives from is damaged, is instead one that receives nothing more.
     ///
     /// Frames for a port that is down are freed then. [`DriverControl::driver_counters`] has the numbers of freed frames.
     ///
@@ -119,7 +120,7 @@ impl Driver {
                 continue;
             }
             let has_received = !self.received.is_empty();
-            if !has_received && self.seen.borrow().is_failed {
+            if !has_received && self.seen.borrow().is_failed && !self.port.sends_still() {
                 if had_failed {
                     break;
                 }
@@ -259,7 +260,8 @@ impl Driver {
     /// Looks at the port, of which the last transmission took `sent` frames.
     fn look(&mut self, sent: usize) {
         let state = self.port.port().state();
-        self.is_stuck = sent == 0 && !self.to_send.is_empty() && state != PortState::Up;
+        let is_stuck = sent == 0 && !self.to_send.is_empty() && state != PortState::Up;
+        self.is_stuck = is_stuck && !self.port.sends_still();
         let is_failed = self.port.look_if_failed();
         let now = Seen { state, is_failed, refuses: self.is_stuck && self.to_send.room() == 0 };
         self.seen.send_if_modified(|seen| {

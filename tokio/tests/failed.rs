@@ -63,8 +63,8 @@ fn packets_that_come_just_before_a_port_fails_are_received() {
     });
 }
 
-/// Seen: the output of a `pcap` port failed, and a loop of receiving and transmitting went on to the end of its input, which
-/// was repeated forever.
+/// Seen: the output of a `pcap` port failed, and a loop of receiving and transmitting went on to the end of its input,
+/// which was repeated forever.
 #[test]
 fn a_port_that_failed_and_still_receives_gets_no_more_frames_to_receive_into() {
     runtime().block_on(async {

@@ -32,8 +32,8 @@ pub trait Device: Send {
     /// The kind of port, such as `pcap`.
     fn kind(&self) -> &'static str;
 
-    /// Receives into `rooms`, which are empty, from the first on. Returns how many got data. What is put into the others is
-    /// dropped: they are empty again at the next call, also if this one panics.
+    /// Receives into `rooms`, which are empty, from the first on. Returns how many got data. What is put into the others
+    /// is dropped: they are empty again at the next call, also if this one panics.
     ///
     /// A packet that does not fit into a buffer is dropped and counted here, never truncated.
     fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize;
@@ -131,8 +131,8 @@ impl<D: Device> CopyingPort<D> {
         &self.device
     }
 
-    /// The device of the port, for calls of its own between those of the port. A device that is exchanged for another leaves
-    /// as it is: only the one that is in the port at its end is closed.
+    /// The device of the port, for calls of its own between those of the port. A device that is exchanged for another
+    /// leaves as it is: only the one that is in the port at its end is closed.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }

@@ -204,8 +204,8 @@ impl Device for InPlace {
     }
 }
 
-/// Seen: after a reception that found nothing, packets of 100 and 200 bytes came with 0 and 200 bytes; with a prefix they
-/// were longer and began with old bytes.
+/// Seen: after a reception that found nothing, packets of 100 and 200 bytes came with 0 and 200 bytes; with a prefix
+/// they were longer and began with old bytes.
 #[test]
 fn a_buffer_that_a_device_did_not_report_is_empty_for_the_next_reception() {
     for (prefix, panics) in [(None, false), (None, true), (Some([9; 4]), false), (Some([9; 4]), true)] {
