@@ -52,7 +52,8 @@ impl PortSocket {
 
     /// Sets the function that returns the next hop of a destination, for an endpoint that connects. If it returns None, a
     /// datagram goes to the station from which the last one of its destination came. `ask` is called at each
-    /// transmission of quinn, and must not call the socket.
+    /// transmission of quinn, and must not call the socket. If it panics, the datagrams of the transmission are not
+    /// sent, and the panic counts ([`SocketStats::next_hop_panics`]).
     pub fn set_next_hop(&self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         self.lock().next_hops.set_ask(ask);
     }

@@ -17,6 +17,9 @@ pub struct SocketStats {
     pub ignored: u64,
     /// Datagrams that were not sent because no next hop of their destination is known.
     pub no_next_hop: u64,
+    /// Panics of the function that returns next hops ([`PortSocket::set_next_hop`](crate::PortSocket::set_next_hop)). The
+    /// datagrams of such a transmission are in [`SocketStats::no_next_hop`] too.
+    pub next_hop_panics: u64,
     /// Datagrams that were not sent because they are longer than a frame has room for.
     pub too_long: u64,
     /// Datagrams that were not sent because no source address fits: the destination has the other IP version, or the

@@ -2,10 +2,12 @@
 
 use crate::state::State;
 use netmem::Frame;
+use netmem::port::NextHop;
 use netmem::wire::datagram::{Datagram, HOP_LIMIT};
 use quinn::udp::Transmit;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl State {
     /// Sends all datagrams of `transmit`, or none if there is no room for all. A datagram that cannot be sent is lost and
@@ -23,7 +25,7 @@ impl State {
             self.counts.too_many += count as u64;
             return Ok(());
         }
-        let Some(hop) = self.next_hops.get(to.ip()) else {
+        let Some(hop) = self.next_hop(to.ip()) else {
             self.counts.no_next_hop += count as u64;
             return Ok(());
         };
@@ -50,6 +52,16 @@ impl State {
         }
         self.port.transmit_now(&mut self.to_send);
         Ok(())
+    }
+
+    /// Returns the next hop of a destination; None also if the program's function panics, which counts. quinn holds a
+    /// lock of its own meanwhile: the panic would poison it, and its next use, in a destructor, would end the process.
+    fn next_hop(&mut self, of: IpAddr) -> Option<NextHop> {
+        // `get` changes nothing before it has the answer.
+        catch_unwind(AssertUnwindSafe(|| self.next_hops.get(of))).unwrap_or_else(|_| {
+            self.counts.next_hop_panics += 1;
+            None
+        })
     }
 
     /// Returns whether there is room for the longest transmission.

@@ -224,6 +224,22 @@ async fn segments_are_cut_into_frames_to_the_station_that_the_last_datagram_came
     end(socket, device, pool).await;
 }
 
+/// Seen: quinn calls the socket with its own lock held, and the next use of that lock ended the process (exit 134).
+#[tokio::test]
+async fn a_panic_of_the_function_for_next_hops_loses_the_datagram_and_the_socket_goes_on() {
+    let (socket, mut device, pool) = socket(16, 256);
+    socket.set_next_hop(|_| panic!("on purpose"));
+    for _ in 0..2 {
+        socket.try_send(&transmit("192.0.2.7:1", b"lost", None)).unwrap();
+    }
+    let counts = socket.counts();
+    assert_eq!((counts.no_next_hop, counts.next_hop_panics, sent(&mut device).len()), (2, 2, 0));
+    socket.set_next_hop(|_| Some(NextHop { src_mac: OWN, dst_mac: PEER }));
+    socket.try_send(&transmit("192.0.2.7:1", b"sent", None)).unwrap();
+    assert_eq!(sent(&mut device).len(), 1);
+    end(socket, device, pool).await;
+}
+
 #[tokio::test]
 async fn a_device_without_room_blocks_the_sender_until_it_is_woken_and_nothing_is_lost_or_sent_twice() {
     let (socket, mut device, pool) = socket(16, 256);
