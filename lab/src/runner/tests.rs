@@ -287,3 +287,15 @@ fn a_first_turn_that_dies_is_filed_under_the_machine_that_it_ran_on() {
     assert!(!reports[0].ok());
     assert_eq!(reports[0].machine.cores, netmem::system::cpu::allowed().unwrap().len());
 }
+
+/// Seen: Ctrl-C right after the start failed checks of work that had not begun.
+#[test]
+fn a_run_that_is_stopped_at_once_fails_no_check() {
+    let which = names(&["page-fast-path", "cluster-pool", "handoff"]);
+    for name in which {
+        let reports = run(&[name], &smallest(), &AtomicBool::new(true), &mut |_| {}).unwrap();
+        let checks = reports.iter().flat_map(|report| &report.checks);
+        let failed: Vec<_> = checks.filter(|check| !check.ok && check.name != "two cores").collect();
+        assert!(failed.is_empty(), "{failed:?}");
+    }
+}
