@@ -37,6 +37,13 @@ pub enum LabError {
         /// The largest value allowed.
         max: u64,
     },
+    /// More rounds at least than at most.
+    Rounds {
+        /// The value of `rounds`.
+        least: u64,
+        /// The value of `rounds-max`.
+        most: u64,
+    },
     /// A file that `netmem lab run --json` did not write.
     Input {
         /// The file.
@@ -78,6 +85,12 @@ impl fmt::Display for LabError {
             }
             Self::BadValue { key, value, min, max } => {
                 write!(f, "bad value {value:?} for {key}: give a whole number from {min} to {max}")
+            }
+            Self::Rounds { least, most } => {
+                write!(
+                    f,
+                    "rounds={least} is more than rounds-max={most}: give --set rounds-max={least} or more"
+                )
             }
             Self::Input { path, cause } => {
                 write!(

@@ -23,7 +23,14 @@ pub struct Key {
 /// The keys of every experiment.
 pub const METHOD_KEYS: &[Key] = &[
     Key { name: "rounds", what: "rounds run at least", min: 1, max: 10_000, full: 101, quick: 27 },
-    Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 606, quick: 126 },
+    Key {
+        name: "rounds-max",
+        what: "rounds run at most; rounds is rounded up to whole set-ups",
+        min: 1,
+        max: 10_000,
+        full: 606,
+        quick: 126,
+    },
     Key {
         name: "setups",
         what: "set-ups that share the least rounds; ratios of fewer than 9 are undecided",
@@ -63,7 +70,8 @@ impl Settings {
     /// them. Other pairs belong to another experiment of the same call.
     ///
     /// # Errors
-    /// [`LabError::BadValue`] for a value outside its key's range.
+    /// [`LabError::BadValue`] for a value outside its key's range. [`LabError::Rounds`] for more `rounds` than
+    /// `rounds-max`.
     pub fn new(own: &'static [Key], quick: bool, set: &[(String, String)]) -> Result<Self, LabError> {
         let mut values = Vec::new();
         for key in METHOD_KEYS.iter().chain(own) {
@@ -73,7 +81,9 @@ impl Settings {
             }
             values.push((key.name, value));
         }
-        Ok(Self { values })
+        let settings = Self { values };
+        let [least, most] = ["rounds", "rounds-max"].map(|key| settings.get(key));
+        if least > most { Err(LabError::Rounds { least, most }) } else { Ok(settings) }
     }
 
     /// Returns the value of `key`, or 0 if no such key was declared.
@@ -136,6 +146,19 @@ mod tests {
             let error = Settings::new(OWN, true, &set("burst", bad)).unwrap_err().to_string();
             assert_eq!(error, format!("bad value {bad:?} for burst: give a whole number from 1 to 64"));
         }
+    }
+
+    /// Seen: `--set rounds=10 --set rounds-max=5` ran ten rounds and more.
+    #[test]
+    fn more_rounds_than_the_most_are_refused_whichever_of_both_is_a_default() {
+        for (key, value, numbers) in [
+            ("rounds", "127", "rounds=127 is more than rounds-max=126"),
+            ("rounds-max", "26", "rounds=27 is more than rounds-max=26"),
+        ] {
+            let error = Settings::new(OWN, true, &set(key, value)).unwrap_err().to_string();
+            assert!(error.starts_with(numbers), "{error}");
+        }
+        assert!(Settings::new(OWN, true, &set("rounds", "126")).is_ok());
     }
 
     /// Seen: with `--set watch=0` no run was void, however much of its time it lost to pauses.
