@@ -28,6 +28,11 @@ impl Output {
         }
     }
 
+    /// Returns true if the file has contents.
+    pub(crate) fn has_contents(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.len() > 0)
+    }
+
     /// Replaces the contents of the file with `content`. An earlier report stays whole until the new one takes its name:
     /// the disk may be full, or the process be killed.
     ///

@@ -110,7 +110,7 @@ pub fn list_json() -> serde_json::Value {
 ///
 /// When `stop` is set, the current turn keeps its finished rounds if it is the experiment's first, and no other
 /// turn begins. Experiments with missing turns are marked ([`Report::interrupted`]). One name gives one object in
-/// the JSON file, several or `all` an array.
+/// the JSON file, several or `all` an array. A run that was ended before it had a row leaves what the file holds.
 ///
 /// # Errors
 /// Before any measurement: an invalid name, key or value, or a JSON file that cannot be opened for writing. After:
@@ -135,10 +135,16 @@ pub fn run(
     let reports = take_turns(turns, options.budget, stop, progress);
     match (output, names, &reports[..]) {
         (None, ..) => {}
+        (Some(output), ..) if ended_without_rows(&reports) && output.has_contents() => {}
         (Some(output), [name], [report]) if name != "all" => output.write(report)?,
         (Some(output), ..) => output.write(&reports)?,
     }
     Ok(reports)
+}
+
+/// Returns true for a run that was ended before it had a row. What its file holds of an earlier run is worth more.
+fn ended_without_rows(reports: &[Report]) -> bool {
+    reports.iter().all(|report| report.interrupted && report.rows.is_empty())
 }
 
 /// Takes one turn of each repeatedly, until all are finished. Returns the reports of those that were begun.

@@ -127,6 +127,18 @@ fn a_stopped_run_of_all_writes_an_array_of_what_was_begun() {
     assert_eq!(written.as_array().map(Vec::len), Some(1));
 }
 
+/// Seen: Ctrl-C right after the start, or a budget too small to begin, replaced a finished report by none.
+#[test]
+fn a_run_that_ended_before_it_had_a_row_leaves_the_file_of_an_earlier_one() {
+    let file = Scratch::new("earlier.json");
+    let options = Options { json: Some(file.0.clone()), ..smallest() };
+    std::fs::write(&file.0, "earlier").unwrap();
+    run(&names(&["page-fast-path"]), &options, &AtomicBool::new(true), &mut |_| {}).unwrap();
+    let options = Options { budget: Some(Duration::ZERO), ..options };
+    run(&names(&["page-fast-path"]), &options, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(std::fs::read_to_string(&file.0).unwrap(), "earlier");
+}
+
 #[test]
 fn a_stop_in_the_middle_keeps_the_finished_rounds() {
     let stop = AtomicBool::new(false);
