@@ -37,12 +37,16 @@ pub fn list(json: bool) -> Result<(), Failure> {
 /// a report that could not be written. [`Failure::Interrupted`] if a signal left something out.
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
+    if !stop::ignores_hang_up() {
+        stop::on_hang_up()?;
+    }
     let (quick, json, set) = (args.quick, args.json.clone(), args.set.clone());
     let budget =
         args.budget.or_else(|| (quick && !args.resume && is_all(&args.names)).then_some(QUICK_BUDGET));
     let (budget, turns_by) = (budget.map(Duration::from_secs), Some(THIS_PROGRAM.into()));
     let options = Options { quick, json, set, turns_by, budget, resume: args.resume };
-    let mut screen = Screen::new(args.names.len() > 1 || args.names.iter().any(|name| name == "all"));
+    let mut screen = Screen::new(args.names.len() > 1 || is_all(&args.names));
+    screen.announce_end()?;
     let reports = netmem_lab::run(&args.names, &options, &stop, &mut |progress| screen.show(progress));
     screen.clear();
     let reports = reports.map_err(|error| match error {

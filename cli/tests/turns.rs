@@ -170,6 +170,28 @@ fn ctrl_c_in_a_later_turn_keeps_those_before_and_leaves_no_process() {
     assert!(notes.contains(&note.as_str().into()), "{notes:?}");
 }
 
+/// Seen: the end of the terminal lost all finished set-ups, and nothing said what a second Ctrl-C does.
+#[test]
+fn the_end_of_the_terminal_keeps_the_finished_turns_and_the_run_says_that_it_ends() {
+    let status = fs::read_to_string("/proc/self/status").expect("proc(5)");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask").trim();
+    if u64::from_str_radix(ignored, 16).is_ok_and(|mask| mask & 1 == 1) {
+        return skip(
+            "turns::the_end_of_the_terminal_keeps_the_finished_turns_and_the_run_says_that_it_ends",
+            "the tests run under nohup(1)",
+        );
+    }
+    let mut run = Run::start("hung-up", &many());
+    let turn = run.stopped_turn();
+    kill(Pid::from_child(&run.child), Signal::HUP);
+    kill(turn, Signal::CONT);
+    let ended = run.end();
+    let said = String::from_utf8_lossy(&ended.out.stderr).into_owned();
+    assert_eq!(ended.out.status.code(), Some(130), "{said}");
+    assert!(said.contains("a second Ctrl-C ends it at once, and they are lost"), "{said}");
+    ended.whole_setups();
+}
+
 #[test]
 fn a_run_that_is_killed_leaves_no_turn() {
     let mut run = Run::start("killed", "--set rounds=10000 --set rounds-max=10000 --set setups=1");

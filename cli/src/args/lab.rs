@@ -26,8 +26,10 @@ pub enum LabCommand {
 ///
 /// Each experiment runs its variants in interleaved rounds. It prints the quantiles over windows of time, the ratios with their
 /// 95 % interval, and its checks. Each experiment is set up several times, each time in a new process, in turns with the other
-/// experiments. An undecided ratio gets more set-ups. Ctrl-C ends the run. It keeps the set-ups that are finished, or the finished
-/// rounds of the first set-up, and the report is marked as interrupted.
+/// experiments. An undecided ratio gets more set-ups. Ctrl-C ends the run, and so do SIGTERM and the end of the
+/// terminal. It keeps the set-ups that are finished, or the finished rounds of the first set-up, and the report is marked as
+/// interrupted. If there is no row yet, an earlier FILE of --json stays as it is. A second Ctrl-C ends the program at once: what was
+/// measured is lost, and network namespaces `netmem-lab-…` may be left.
 ///
 /// Exit codes: 0 all checks hold, 1 a check does not hold, 2 bad input, 130 ended by a signal.
 #[derive(Debug, Args)]

@@ -2,8 +2,9 @@
 //! is a bar. Otherwise it is a line for each experiment, and one for each time that all are set up again.
 
 use crate::failure::Failure;
-use crate::output;
+use crate::log::{self, Level};
 use crate::top::columns;
+use crate::{output, stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use netmem_lab::{Progress, Remaining, table};
 use std::io::{self, IsTerminal, Write};
@@ -14,6 +15,10 @@ const STEPS: u64 = 1_000;
 
 /// The minimum time between two drawings: drawing takes a core from the measurement.
 const REST: Duration = Duration::from_millis(200);
+
+/// The line after the first signal.
+const ENDING: &str = "netmem: the run ends: the running set-up is given up, and the finished ones are kept; a second Ctrl-C ends it \
+    at once, and they are lost";
 
 /// Reports and progress.
 pub struct Screen {
@@ -44,6 +49,18 @@ impl Screen {
         let lines = bar.is_none() && several;
         let (remaining, begun) = (Remaining::default(), Instant::now());
         Screen { bar, lines, measured: false, printed: Ok(()), reported: 0, remaining, begun, drawn: begun }
+    }
+
+    /// Prints, on the first signal, that the run ends, and what the next Ctrl-C does.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if the handler cannot be installed.
+    pub fn announce_end(&self) -> Result<(), Failure> {
+        let bar = self.bar.clone();
+        stop::when_asked(move || {
+            let say = || log::say(Level::Info, ENDING);
+            bar.map_or_else(say, |bar| bar.suspend(say));
+        })
     }
 
     /// Shows a step of the runner.
