@@ -69,9 +69,7 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let unbegun = unbegun(&args.names, &reports);
     let interrupted =
         stop.load(Relaxed) && (unbegun.is_some() || reports.iter().any(|report| report.interrupted));
-    failed.extend(
-        unbegun.map(|name| format!("{name}: not started: the run's time was spent; give more with --budget")),
-    );
+    failed.extend(unbegun.map(|name| not_started(name, &args.names, &options)));
     match interrupted {
         true => Err(Failure::Interrupted),
         false if failed.is_empty() => Ok(()),
@@ -85,6 +83,22 @@ fn unbegun(names: &[String], reports: &[Report]) -> Option<&'static str> {
         netmem_lab::list().iter().filter(|e| is_all(names) || names.iter().any(|name| name == e.name));
     let mut lacking = asked.filter(|e| reports.iter().all(|report| report.experiment != e.name));
     lacking.next().map(|e| e.name)
+}
+
+/// Returns why this experiment was not begun in the run's time, and the remedy.
+fn not_started(name: &str, names: &[String], options: &Options) -> String {
+    let given = options.budget.unwrap_or_default();
+    match netmem_lab::least_budget(names, options).unwrap_or_default() {
+        least if given < least => format!(
+            "{name}: not started: the first set-ups of this run are estimated at {0} s, with a margin: give --budget {0} \
+             or more",
+            least.as_secs()
+        ),
+        _ => format!(
+            "{name}: not started: the run's {} s were spent before its turn; give more with --budget",
+            given.as_secs()
+        ),
+    }
 }
 
 /// Takes one turn of a run of another `netmem`.

@@ -121,6 +121,20 @@ fn a_run_of_several_prints_the_remaining_time_and_a_run_of_one_does_not() {
     assert!(alone.lines().all(|line| line.starts_with("error: ")), "{alone}");
 }
 
+/// Seen: "the run's time was spent", though nothing had been run, and no amount was named.
+#[test]
+fn a_budget_that_is_too_small_to_begin_is_refused_with_one_that_is_not() {
+    let out = output("lab run slab-descriptor --quick --budget 1");
+    let line = stderr(&out);
+    assert_eq!((out.status.code(), stdout(&out).as_str(), line.lines().count()), (Some(1), "", 1), "{line}");
+    let (_, named) = line.split_once("give --budget ").expect(&line);
+    let named: f64 = named.split(' ').next().expect(&line).parse().expect(&line);
+    let list: Vec<Value> = serde_json::from_str(&stdout(&output("lab list --json"))).expect("a JSON array");
+    let whole =
+        list.iter().find(|entry| entry["name"] == "slab-descriptor").and_then(|it| it["seconds"].as_f64());
+    assert!((2.0..whole.expect("seconds")).contains(&named), "{line}");
+}
+
 /// Runs an experiment with processes between its ports, as short as possible. Returns its report, and whether a note
 /// explains why it measured nothing.
 fn forwarded(name: &str) -> (Value, bool) {

@@ -41,4 +41,4 @@ pub use compare::Agreement;
 pub use error::LabError;
 pub use json::Report;
 pub use remaining::Remaining;
-pub use runner::{Options, Progress, list, list_json, list_text, run, take_turn};
+pub use runner::{Options, Progress, least_budget, list, list_json, list_text, run, take_turn};

@@ -142,6 +142,21 @@ pub fn run(
     Ok(reports)
 }
 
+/// Returns the shortest time limit with which each of these experiments is expected to begin: the estimates of the first
+/// set-ups, with the margin that a turn gets.
+///
+/// # Errors
+/// Those of [`run`], for names, keys and values.
+pub fn least_budget(names: &[String], options: &Options) -> Result<Duration, LabError> {
+    let mut seconds = 0.0;
+    for experiment in choose(names)? {
+        let settings = Settings::new(experiment.keys, options.quick, &options.set)?;
+        seconds += Turns::new(experiment, &settings, options).seconds();
+    }
+    // A moment passes before the first turn.
+    Ok(Duration::from_secs(1 + (budget::MARGIN * seconds).ceil() as u64))
+}
+
 /// Returns true for a run that was ended before it had a row. What its file holds of an earlier run is worth more.
 fn ended_without_rows(reports: &[Report]) -> bool {
     reports.iter().all(|report| report.interrupted && report.rows.is_empty())

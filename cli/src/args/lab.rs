@@ -44,7 +44,7 @@ pub struct LabRunArgs {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Seconds of wall time that the run may take: the least decided ratios get turns until the time is spent.
-    /// A quick run of `all` has 600 by default.
+    /// A quick run of `all` has 600 by default. It cannot be used with --resume.
     #[arg(long, value_name = "SECONDS", value_parser = whole(1_u64..=1_000_000), conflicts_with = "resume")]
     pub budget: Option<u64>,
     /// Run one experiment after the other and append each finished one to the FILE of --json. Experiments of this machine that FILE

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::turn::Turns;
 
 /// The factor by which a turn may exceed its estimate.
-const MARGIN: f64 = 1.25;
+pub(super) const MARGIN: f64 = 1.25;
 
 /// The time limit from the beginning of a run.
 #[derive(Debug, Clone, Copy)]
