@@ -4,6 +4,7 @@ mod screen;
 
 use crate::args::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::failure::Failure;
+use crate::log::{self, Level};
 use crate::{output, stop};
 use netmem_lab::report::{self, files};
 use netmem_lab::{Agreement, LabError, Options, Report, input};
@@ -17,6 +18,9 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// The time limit of a quick run of all experiments, in seconds.
 const QUICK_BUDGET: u64 = 600;
+
+/// How the note of an experiment begins that cannot measure here.
+const NOTHING: &str = "nothing is measured: ";
 
 fn is_all(names: &[String]) -> bool {
     names.iter().any(|name| name == "all")
@@ -69,6 +73,7 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let unbegun = unbegun(&args.names, &reports);
     let interrupted =
         stop.load(Relaxed) && (unbegun.is_some() || reports.iter().any(|report| report.interrupted));
+    failed.extend(unmeasured(&args.names, &reports));
     failed.extend(unbegun.map(|name| not_started(name, &args.names, &options)));
     match interrupted {
         true => Err(Failure::Interrupted),
@@ -83,6 +88,22 @@ fn unbegun(names: &[String], reports: &[Report]) -> Option<&'static str> {
         netmem_lab::list().iter().filter(|e| is_all(names) || names.iter().any(|name| name == e.name));
     let mut lacking = asked.filter(|e| reports.iter().all(|report| report.experiment != e.name));
     lacking.next().map(|e| e.name)
+}
+
+/// Returns a line for each experiment that was named and has no row, though nothing failed. Of a run of all experiments the
+/// lines are printed: there is none for which all experiments have what they need.
+fn unmeasured(names: &[String], reports: &[Report]) -> Vec<String> {
+    let is_unmeasured = |report: &&Report| report.rows.is_empty() && report.ok() && !report.interrupted;
+    let line = |report: &Report| {
+        let why = report.notes.iter().find(|note| note.starts_with(NOTHING));
+        format!("{}: {}", report.experiment, why.map_or("nothing is measured: see its notes", String::as_str))
+    };
+    let lines: Vec<String> = reports.iter().filter(is_unmeasured).map(line).collect();
+    if !is_all(names) {
+        return lines;
+    }
+    lines.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
+    Vec::new()
 }
 
 /// Returns why this experiment was not begun in the run's time, and the remedy.

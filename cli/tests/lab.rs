@@ -3,8 +3,9 @@
 
 mod netmem;
 
-use netmem::{output, skip, stderr, stdout};
+use netmem::{netmem, output, skip, stderr, stdout};
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
 
 #[test]
 fn the_list_names_the_first_two_experiments_in_both_forms() {
@@ -133,6 +134,27 @@ fn a_budget_that_is_too_small_to_begin_is_refused_with_one_that_is_not() {
     let whole =
         list.iter().find(|entry| entry["name"] == "slab-descriptor").and_then(|it| it["seconds"].as_f64());
     assert!((2.0..whole.expect("seconds")).contains(&named), "{line}");
+}
+
+/// Seen: exit code 0, and nothing on standard error.
+#[test]
+fn an_experiment_that_was_named_and_measures_nothing_fails() {
+    let test = "an_experiment_that_was_named_and_measures_nothing_fails";
+    let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
+    let mut command = netmem(&format!("lab run endpoint {smallest}"));
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    let out = match command.output() {
+        Ok(out) => out,
+        Err(error) => return skip(test, &format!("another user cannot start the program: {error}")),
+    };
+    if stdout(&out).contains("FAIL  two cores") {
+        return skip(test, "it needs two cores");
+    }
+    assert_eq!(out.status.code(), Some(1), "{}", stdout(&out));
+    let line = stderr(&out);
+    assert!(line.starts_with("error: endpoint: nothing is measured: it needs root"), "{line}");
 }
 
 /// Runs an experiment with processes between its ports, as short as possible. Returns its report, and whether a note
