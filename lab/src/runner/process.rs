@@ -19,9 +19,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -38,6 +38,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The time for a turn to end after the request to stop.
 const FAREWELL: Duration = Duration::from_secs(60);
+
+/// The number of SIGKILL on every Linux.
+const SIGKILL: i32 = 9;
 
 /// A turn to take.
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,11 +83,21 @@ pub(super) fn take_elsewhere(
     drop(ours);
     let status = child.0.wait().map_err(failed)?;
     match result {
-        None => Err(format!("the process of the set-up ended without a result: {status}")),
+        None => Err(format!("the process of the set-up ended without a result: {status}{}", cause(status))),
         Some(_) if !status.success() => {
             Err(format!("the process of the set-up reported its result, then: {status}"))
         }
         Some(taken) => Ok(taken),
+    }
+}
+
+/// Returns the likely cause of an end, and the remedy. The kernel kills a process that needs more memory than there is.
+fn cause(status: ExitStatus) -> &'static str {
+    match status.signal() {
+        Some(SIGKILL) => {
+            ", perhaps for lack of memory: raise the limit of the control group (memory.max), or free memory"
+        }
+        _ => "",
     }
 }
 
@@ -205,6 +218,8 @@ mod tests {
         let taken =
             |program: &str| take_elsewhere(Path::new(program), &order, &stop, &mut |_, _| ()).unwrap_err();
         assert_eq!(taken("true"), "the process of the set-up ended without a result: exit status: 0");
+        // Seen: "signal: 9 (SIGKILL)" alone, in a control group with little memory.
+        assert!(cause(ExitStatus::from_raw(9)).contains("raise the limit of the control group"));
         assert!(taken("/no/such/program").starts_with("a process for the set-up: "));
     }
 
