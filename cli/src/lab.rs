@@ -134,8 +134,8 @@ pub fn turn() -> Result<(), Failure> {
 /// if the share is too small.
 ///
 /// # Errors
-/// [`Failure::Input`] for a file that is not a run, or two runs without a common ratio: the object is printed then too. [`Failure::Run`] if fewer
-/// agree.
+/// [`Failure::Input`] for a file that is not a run, or two runs without a common ratio: the object is printed then too.
+/// [`Failure::Run`] if fewer agree, or the result cannot be printed.
 pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
     let read = |path| input::read(path).map_err(Failure::input);
     let agreement = Agreement::of(&read(&args.first)?, &read(&args.second)?);
@@ -144,11 +144,7 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
         output::print(&format!("{text}\n"))?;
     }
     let Some(percent) = agreement.percent() else {
-        let why = agreement.notes.first().map_or_else(String::new, |note| format!(" ({note})"));
-        return Err(Failure::input(format!(
-            "the runs have no decided ratio of one experiment and machine in common{why}: name two runs of the same \
-             experiments on one machine, long enough to decide"
-        )));
+        return Err(Failure::input(undecided(&agreement)));
     };
     if !args.json {
         output::print(&agreement.to_string())?;
@@ -162,6 +158,21 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
             args.at_least
         ))),
     }
+}
+
+/// Returns why two runs have nothing in common that is decided, and the remedy.
+fn undecided(agreement: &Agreement) -> String {
+    let Agreement { notes, left_out, void, .. } = agreement;
+    let others = match left_out.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(", and {others} more"),
+    };
+    let why = notes.first().map_or_else(String::new, |note| format!(" ({note}{others})"));
+    let such = if *void > 0 { "on a quieter machine" } else { "long enough to decide" };
+    format!(
+        "the runs have no decided ratio of one experiment and machine in common{why}: name two runs of the same experiments \
+         on one machine, {such}"
+    )
 }
 
 /// Writes the page of reports, and prints its path and the share of the registry that it covers. Or prints the text

@@ -105,6 +105,23 @@ fn runs_of_two_machines_are_not_compared() {
     assert_eq!(value["notes"].as_array().map(Vec::len), Some(2));
 }
 
+/// Seen: of several omissions only the first was named, and longer runs were advised where the machine had paused.
+#[test]
+fn void_runs_are_counted_and_a_quieter_machine_is_advised() {
+    let file = run_with(1.0, 1.2, "void");
+    let mut run: Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).expect("the file")).expect("JSON");
+    run["pauses"] = serde_json::json!({"before_percent": 60.0, "during_percent": 60.0, "longest_us": 1e6});
+    let mut other = run.clone();
+    other["experiment"] = "page-order".into();
+    std::fs::write(&file, Value::from(vec![run, other]).to_string()).expect("the file");
+    let out = output(&format!("lab compare {0} {0}", file.display()));
+    std::fs::remove_file(&file).expect("it was there");
+    let said = stderr(&out);
+    assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("and is void, and 1 more)") && said.ends_with("on a quieter machine\n"), "{said}");
+}
+
 #[test]
 fn a_run_of_several_prints_the_remaining_time_and_a_run_of_one_does_not() {
     let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";

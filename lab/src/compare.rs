@@ -20,6 +20,12 @@ pub struct Agreement {
     pub undecided: Vec<Pair>,
     /// What was left out, and what makes the runs unequal, one sentence each.
     pub notes: Vec<String>,
+    /// Experiments that were left out.
+    #[serde(skip)]
+    pub left_out: usize,
+    /// Those of them that are void in a run.
+    #[serde(skip)]
+    pub void: usize,
 }
 
 /// One ratio in both runs.
@@ -65,6 +71,7 @@ impl Agreement {
     }
 
     fn leave_out(&mut self, report: &Report, why: &str) {
+        self.left_out += 1;
         self.notes.push(format!(
             "{} ({}) is left out: {why}",
             report.experiment,
@@ -76,6 +83,7 @@ impl Agreement {
     fn add(&mut self, first: &Report, second: &Report) {
         for (report, which) in [(first, "first"), (second, "second")] {
             if let Some(lost) = report::does_not_stand(report) {
+                self.void += 1;
                 return self.leave_out(
                     report,
                     &format!("the {which} run lost {lost:.1} % of its time to pauses and is void"),
@@ -313,6 +321,7 @@ mod tests {
         let agreement = Agreement::of(&[one()], &[Report { pauses: Some(pauses), ..one() }]);
         assert_eq!((counts(&agreement), agreement.percent()), ((0, 0, 0), None));
         assert!(agreement.notes[0].contains("the second run lost 60.0 %"), "{:?}", agreement.notes);
+        assert_eq!((agreement.left_out, agreement.void), (1, 1));
         let agreement = Agreement::of(&[one()], &[Report { quick: false, ..one() }]);
         assert_eq!(counts(&agreement), (1, 0, 0));
         assert_eq!(agreement.notes, ["page-fast-path: the first run is quick, the second full"]);

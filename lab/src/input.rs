@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::error::LabError;
-use crate::json::{Report, SCHEMA};
+use crate::json::{Ratio, Report, SCHEMA};
 
 /// The contents that `--json FILE` writes: one object for one experiment, an array for several.
 #[derive(Deserialize)]
@@ -42,8 +42,18 @@ fn parse(text: &str) -> Result<Vec<Report>, String> {
     match reports.iter().find(|report| report.schema != SCHEMA) {
         Some(report) => Err(other_schema(report.schema)),
         None if reports.is_empty() => Err("it holds no report".to_owned()),
-        None => Ok(reports),
+        None => match reports.iter().find_map(impossible) {
+            Some(why) => Err(why),
+            None => Ok(reports),
+        },
     }
+}
+
+/// Returns what is wrong with a ratio that no run can have measured.
+fn impossible(report: &Report) -> Option<String> {
+    let is_possible = |Ratio { median, low, high, .. }: &Ratio| *median >= 0.0 && *low >= 0.0 && low <= high;
+    let Ratio { a, b, median, low, high, .. } = report.ratios.iter().find(|ratio| !is_possible(ratio))?;
+    Some(format!("{}: no ratio can be {median} ({low} to {high}), as {a} / {b} is", report.experiment))
 }
 
 /// Returns the reason why a text is not a report of this program.
@@ -85,6 +95,20 @@ mod tests {
         ] {
             let said = parse(text).unwrap_err();
             assert!(said.starts_with(cause), "{text}: {said}");
+        }
+    }
+
+    /// Seen: such ratios counted as agreeing.
+    #[test]
+    fn a_ratio_that_no_run_can_have_is_refused() {
+        for (median, low, high) in [(1.0, 1.2, 0.8), (-1.0, 0.9, 1.1), (1.0, -0.1, 1.1)] {
+            let mut report = sample();
+            (report.ratios[0].median, report.ratios[0].low, report.ratios[0].high) = (median, low, high);
+            let said = parse(&serde_json::to_string(&report).unwrap()).unwrap_err();
+            assert!(
+                said.starts_with("page-fast-path: no ratio can be ") && said.ends_with("netmem / limit is"),
+                "{said}"
+            );
         }
     }
 

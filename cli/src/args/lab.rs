@@ -68,7 +68,8 @@ pub struct LabRunArgs {
 /// lost to pauses, are left out, and a note says so. Notes also say what differs between the runs: a quick run beside a full one,
 /// an interrupted one, other settings, rivals or versions.
 ///
-/// Exit codes: 0 at least the required share agrees, 1 less agrees, 2 bad input.
+/// Exit codes: 0 at least the required share agrees, 1 less agrees, or the result cannot be printed, 2 bad input, or no decided
+/// ratio in common.
 #[derive(Debug, Args)]
 pub struct LabCompareArgs {
     /// A file of `netmem lab run --json`.
@@ -97,7 +98,8 @@ pub struct LabCompareArgs {
 /// aim, must, undecided, missed or not-measured; cause if it is missed; experiment, metric, made_by), and `losses` to rivals
 /// (experiment, a, b, metric, lost: the number of lost settings, of: the number of settings, worst, causes).
 ///
-/// Exit codes: 0 the page or the object is written, 2 bad input or a file that cannot be written.
+/// Exit codes: 0 the page or the object is written, 1 standard output cannot be written to, 2 bad input or a file that cannot be
+/// written.
 #[derive(Debug, Args)]
 pub struct LabReportArgs {
     /// Files of `netmem lab run --json`, or directories of such files.
