@@ -95,6 +95,22 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
+    /// Seen: a report of mode 0600 had mode 0644 after the next run, also by the name of a link.
+    #[test]
+    fn the_new_report_has_the_mode_of_the_earlier_one() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let (folder, path, _) = earlier("mode");
+        let link = folder.join("link");
+        symlink(&path, &link).unwrap();
+        for mode in [0o600, 0o640] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            Output::open(&link).unwrap().write(&["new"]).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+        }
+        assert!(fs::read_link(&link).is_ok());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
     /// Found in a review: the same, for a report that could not be written at all.
     #[test]
     fn an_earlier_report_stays_if_the_new_one_cannot_be_written() {

@@ -1,7 +1,8 @@
 //! Reads reports from files, and writes the page to a file.
 
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
@@ -57,7 +58,8 @@ fn may_write(out: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes `text` to `path`, whole or not at all: into a file beside it, which then takes its name. A pipe or device
+/// Writes `text` to `path`, whole or not at all: into a file beside it, which then takes its name, and has the mode and owner
+/// of an earlier one. A pipe or device
 /// is written to directly.
 ///
 /// # Errors
@@ -76,7 +78,19 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut beside = name.to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let beside = path.with_file_name(beside);
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    let write = || {
+        let earlier = fs::metadata(path).ok();
+        // Nobody else may read it before it has the mode of the earlier file.
+        let mode = if earlier.is_some() { 0o600 } else { 0o666 };
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&beside)?;
+        if let Some(earlier) = earlier {
+            // Only root may give a file away.
+            let _ = fchown(&file, Some(earlier.uid()), Some(earlier.gid()));
+            file.set_permissions(earlier.permissions())?;
+        }
+        file.write_all(text.as_bytes())
+    };
+    let written = write().and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         // The partial file is useless. The first error is the one to report.
         let _ = fs::remove_file(&beside);
