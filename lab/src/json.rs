@@ -1,4 +1,4 @@
-//! The report's schema, version 1. Its names are stable for scripts.
+//! The report's schema, version 1. No promise is made for it: any version of netmem may change it (README.md).
 
 use std::collections::BTreeMap;
 
