@@ -113,8 +113,8 @@ impl Agreement {
 }
 
 /// Returns what should be equal in both runs.
-fn traits(report: &Report) -> [String; 5] {
-    let Report { quick, set, interrupted, rivals, version, .. } = report;
+fn traits(report: &Report) -> [String; 6] {
+    let Report { quick, set, interrupted, rivals, version, program, .. } = report;
     let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let set = if set.is_empty() { "without --set".into() } else { format!("with --set {}", set.join(" ")) };
     let rivals = match rivals {
@@ -123,9 +123,10 @@ fn traits(report: &Report) -> [String; 5] {
         None => "of a build that may have rivals",
     };
     let version = version.as_ref().map_or("of an unknown version".into(), |it| format!("of version {it}"));
+    let program = program.as_ref().map_or("of an unknown program".into(), |it| format!("of program {it}"));
     let kind = if *quick { "quick" } else { "full" };
     let end = if *interrupted { "interrupted" } else { "finished" };
-    [kind.into(), set, end.into(), rivals.into(), version]
+    [kind.into(), set, end.into(), rivals.into(), version, program]
 }
 
 /// Returns the ratios of two reports of one experiment, in the order of their names.
@@ -335,6 +336,7 @@ mod tests {
             set: BTreeMap::from([("ring".to_owned(), "512".to_owned())]),
             rivals: Some(true),
             version: Some("0.2.0".into()),
+            program: Some("0123456789abcdef".into()),
             interrupted: true,
             ..one()
         };
@@ -344,6 +346,8 @@ mod tests {
             "page-fast-path: the first run is finished, the second interrupted",
             "page-fast-path: the first run is built without rivals, the second built with rivals",
             "page-fast-path: the first run is of version 0.1.0, the second of version 0.2.0",
+            // Seen: of two builds of one version nothing was said.
+            "page-fast-path: the first run is of an unknown program, the second of program 0123456789abcdef",
         ];
         assert_eq!(Agreement::of(std::slice::from_ref(&first), &[other]).notes, notes);
         assert_eq!(Agreement::of(std::slice::from_ref(&first), std::slice::from_ref(&first)).notes, [""; 0]);

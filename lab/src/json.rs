@@ -23,6 +23,9 @@ pub struct Report {
     /// The version of the lab. Absent from older reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// A hash of the file of the program, which tells builds of one version apart. Absent from older reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// When the run ended, in UTC by RFC 3339. Absent from older reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
@@ -241,6 +244,7 @@ pub(crate) mod tests {
         Report {
             schema: SCHEMA,
             version: Some("0.1.0".into()),
+            program: None,
             time: None,
             experiment: "page-fast-path".into(),
             source: "brouer17-pages".into(),

@@ -28,6 +28,7 @@ pub mod json;
 pub mod method;
 pub mod metric;
 pub mod output;
+mod program;
 pub mod remaining;
 pub mod report;
 pub mod rivals;

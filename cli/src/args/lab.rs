@@ -66,7 +66,8 @@ pub struct LabRunArgs {
 /// agree, then those that are undecided in a run, and last the share of the decided ones that agrees. A ratio that one run lacks
 /// does not agree, unless it is that of a placement of the cores. Experiments that only one run has on a machine, or that a run
 /// lost to pauses, are left out, and a note says so. Notes also say what differs between the runs: a quick run beside a full one,
-/// an interrupted one, other settings, rivals or versions.
+/// an interrupted one, other settings, rivals, versions or programs (a hash of the
+/// program's file).
 ///
 /// Exit codes: 0 at least the required share agrees, 1 less agrees, or the result cannot be printed, 2 bad input, or no decided
 /// ratio in common.

@@ -19,8 +19,8 @@ use crate::method::layout::Shift;
 use crate::method::machine::Machine;
 use crate::method::pauses::Gaps;
 use crate::remaining::Remaining;
-use crate::rivals;
 use crate::settings::{METHOD_KEYS, Settings};
+use crate::{program, rivals};
 
 /// An experiment that is run in turns.
 pub(super) struct Turns<'a> {
@@ -136,7 +136,7 @@ impl<'a> Turns<'a> {
         // Relaxed, as above.
         report.interrupted = stop.load(Ordering::Relaxed);
         (report.set, report.rivals) = (self.set(), Some(rivals::BUILT));
-        report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        (report.version, report.program) = (Some(env!("CARGO_PKG_VERSION").to_owned()), program::hash());
         report.time = Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
         self.history = history;
         self.report = Some(report);
@@ -231,6 +231,7 @@ fn empty(experiment: &Experiment, quick: bool, machine: Machine) -> Report {
     Report {
         schema: SCHEMA,
         version: None,
+        program: None,
         time: None,
         experiment: experiment.name.to_owned(),
         source: experiment.source.to_owned(),
