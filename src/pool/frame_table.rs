@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::num::NonZeroU32;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// The frame tables by first segment, for pools that are made later.
@@ -30,6 +30,8 @@ static KNOWN: Mutex<BTreeMap<usize, Weak<FrameTable>>> = Mutex::new(BTreeMap::ne
 const NUMBERS: usize = 1 << 16;
 /// The pools by number. Each entry holds a strong count of its pool.
 static POOLS: [AtomicPtr<Shared>; NUMBERS] = [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS];
+/// Each number below it has a pool, save one whose pool left at the moment in which another was registered.
+static LOWEST: AtomicUsize = AtomicUsize::new(1);
 /// The pool of each chunk; 0 for none. Null until the process's first pool. An entry is written when its page enters or
 /// leaves a pool.
 static POOL_NUMBERS: AtomicPtr<ChunkTable> = AtomicPtr::new(ptr::null_mut());
@@ -114,7 +116,9 @@ pub(super) fn register(make: impl FnOnce(u16) -> Arc<Shared>) -> Option<Arc<Shar
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // Acquire: pairs with the Release in `leave`. What is done about the new pool follows what was done about the last one of
     // its number.
-    let number = (1..NUMBERS).find(|&n| POOLS[n].load(Acquire).is_null())?;
+    let from = LOWEST.load(Relaxed);
+    let number = (from..NUMBERS).chain(1..from).find(|&n| POOLS[n].load(Acquire).is_null())?;
+    LOWEST.store(number + 1, Relaxed);
     let pool = make(number as u16);
     // Release: pairs with the Acquire in `by_number`.
     POOLS[number].store(Arc::into_raw(Arc::clone(&pool)).cast_mut(), Release);
@@ -129,6 +133,7 @@ pub(super) fn register(make: impl FnOnce(u16) -> Arc<Shared>) -> Option<Arc<Shar
 pub(super) unsafe fn leave(number: u16) -> Arc<Shared> {
     // Release: pairs with the Acquire in `register`.
     let pool = POOLS[usize::from(number)].swap(ptr::null_mut(), Release);
+    LOWEST.fetch_min(usize::from(number), Relaxed);
     // SAFETY: `register` put the count there, and the caller promises that no code will look for it.
     unsafe { Arc::from_raw(pool) }
 }
