@@ -122,7 +122,8 @@ impl Page {
         unsafe { cpu::initialise(ptr::slice_from_raw_parts_mut(self.address(), len)) }
     }
 
-    /// The address of the first byte, aligned to 2^order pages.
+    /// The address of the first byte, a multiple of 2^order pages behind the first byte of the region. A region that
+    /// was lent begins at any page, so there the address itself is a multiple of one page only.
     pub(crate) fn address(&self) -> *mut u8 {
         region::address(self.first_chunk())
     }
