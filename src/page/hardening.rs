@@ -18,8 +18,10 @@ use std::str::FromStr;
 /// of an object is rounded up to its alignment. A size class of a power of two is aligned to its size: from 16 bytes on
 /// it takes twice as much. If `guard` is also chosen, a slab of 32 KiB then holds one object of 8 KiB.
 ///
-/// `guard` changes two limits. [`SizeClasses::alloc`](crate::slab::SizeClasses::alloc) of more than 4 MiB less 4 KiB
-/// returns None. [`Cache::new`](crate::slab::Cache::new) of objects of more than 28 KiB without a chosen order returns
+/// Two limits change. With `guard`, [`SizeClasses::alloc`](crate::slab::SizeClasses::alloc) of more than 4 MiB less 4 KiB
+/// returns None. Without a chosen order a slab has 32 KiB, with `guard` 28 KiB of them for objects. An object and the words
+/// behind it must fit: with `guard` alone 28,672 bytes, with `clear` alone 32,760, with `canary` (and `clear`) 32,752, with
+/// all 28,656. [`Cache::new`](crate::slab::Cache::new) of larger objects returns
 /// [`CacheError::Size`](crate::slab::CacheError::Size).
 ///
 /// The text form is the names of the parts with commas between, `all`, or `off`.

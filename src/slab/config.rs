@@ -76,9 +76,10 @@ impl CacheConfig {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// The objects are too large for a slab.
+    /// The objects are too large for a slab of this order, or so small that it holds too many. Without a chosen order a
+    /// slab has at most 32 KiB.
     #[error(
-        "objects of {size} bytes: a slab of order {order} holds fewer than 1 or more than 32767, or does not align them"
+        "objects of {size} bytes: a slab of order {order} holds fewer than 1 or more than 32767, or does not align them: choose another order, up to 10"
     )]
     Size {
         /// The size of an object in bytes.

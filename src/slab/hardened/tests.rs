@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::page::{BackingPreference, Hardening, Memory, MemoryConfig, OnMisuse};
-use crate::slab::{Cache, CacheConfig, ConstructedCache, Damage, Object, RawCache, SizeClasses};
+use crate::slab::{Cache, CacheConfig, CacheError, ConstructedCache, Damage, Object, RawCache, SizeClasses};
 use crate::sync::Worker;
 use std::ptr::NonNull;
 
@@ -195,4 +195,31 @@ fn guard_pages_are_counted_while_slabs_and_large_blocks_are_out() {
     unsafe { sizes.free_bulk(&mut w, &mut [block, small]) }.unwrap();
     drop((sizes, w));
     all_back(&memory);
+}
+
+/// Seen: objects of 32 KiB were refused with `clear` or `canary`, and of 28 KiB with these and `guard`; the pages named
+/// `guard` only, and the error no remedy.
+#[test]
+fn the_largest_object_without_a_chosen_order_has_room_for_the_bytes_behind_it_and_a_larger_one_is_told_to_choose()
+ {
+    let largest = [
+        ("random", 32_768),
+        ("clear", 32_760),
+        ("canary", 32_752),
+        ("clear,canary", 32_752),
+        ("guard", 28_672),
+        ("guard,clear", 28_664),
+        ("guard,canary", 28_656),
+        ("all", 28_656),
+    ];
+    for (chosen, size) in largest {
+        let (memory, _w) = ground(chosen.parse().unwrap());
+        let cache =
+            |size, order| RawCache::new(&memory, size, 8, &CacheConfig { order, ..Default::default() });
+        assert!(cache(size, None).is_ok(), "{chosen}");
+        let error = cache(size + 1, None).unwrap_err();
+        assert!(matches!(error, CacheError::Size { .. }), "{chosen}: {error}");
+        assert!(error.to_string().ends_with(": choose another order, up to 10"), "{error}");
+        assert!(cache(size + 1, Some(4)).is_ok(), "{chosen}");
+    }
 }
