@@ -15,7 +15,14 @@ const COMMANDS: [&str; 6] = [
 ];
 
 /// The names of offloads, as ethtool(8) takes them.
-const OFFLOADS: [&str; 4] = ["large-receive-offload", "rx-gro-hw", "rx-vlan-offload", "tx-udp-segmentation"];
+const OFFLOADS: [&str; 6] = [
+    "large-receive-offload",
+    "rx-gro-hw",
+    "rx-vlan-offload",
+    "tx-udp-segmentation",
+    "tx-udp_tnl-segmentation",
+    "tx-udp_tnl-csum-segmentation",
+];
 
 /// The settings: the key by its parts, and the values.
 const SETTINGS: [(&str, &str); 6] = [

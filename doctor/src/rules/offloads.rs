@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 /// The segmentation of UDP by a sender, in the kernel and in `ethtool -K`.
 const UDP_SEGMENTS: &str = "tx-udp-segmentation";
 
+/// The segmentation of packets within UDP tunnels by a sender, in the kernel and in `ethtool -K`.
+const TUNNEL_SEGMENTS: [&str; 2] = ["tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation"];
+
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         if let Some((name, its)) = interface(host, name) {
@@ -22,7 +25,15 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
         if let Some((name, its)) = interface(host, &place.interface) {
             joined_for_xdp(port, (name, its), found);
             tags(host, port, (name, its), found);
-            segments(host, (port, place), its, found);
+            if is_generic(place, its) {
+                segments(host, port, its, found);
+                tunnel_segments(host, port, its, found);
+            }
+        }
+    }
+    for (port, name) in wanted.packet() {
+        if let Some((_, its)) = interface(host, name) {
+            tunnel_segments(host, port, its, found);
         }
     }
 }
@@ -118,21 +129,44 @@ fn tags(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
     }
 }
 
-/// Finds UDP segmentation of a peer host. In generic mode the host's packets arrive unsegmented, and for UDP
-/// nothing says how to segment them. A packet that fits the link's MTU is taken for one datagram.
-fn segments(host: &Host, (port, place): (&WantedPort, &XdpPlace), its: &Interface, found: &mut Findings) {
-    let is_generic = match place.mode {
+/// Returns whether the port will be in generic mode, in which the packets of a peer host arrive unsegmented.
+fn is_generic(place: &XdpPlace, its: &Interface) -> bool {
+    match place.mode {
         XdpModePreference::Generic => true,
         XdpModePreference::Native => false,
         XdpModePreference::NativeThenGeneric => its.modes.is_some_and(|modes| !modes.native),
-    };
-    let peer = its.link.as_deref().filter(|_| is_generic && its.kind.as_deref() == Some("veth"));
-    let Some((peer, its)) = peer.and_then(|peer| Some((peer, host.interfaces.get(peer)?))) else { return };
+    }
+}
+
+/// Returns the other end of a veth, if it is in this namespace.
+fn peer<'a>(host: &'a Host, its: &'a Interface) -> Option<(&'a str, &'a Interface)> {
+    let peer = its.link.as_deref().filter(|_| its.kind.as_deref() == Some("veth"))?;
+    Some((peer, host.interfaces.get(peer)?))
+}
+
+/// Finds UDP segmentation of a peer host: nothing says how to segment its packets. A packet that fits the link's MTU is
+/// taken for one datagram.
+fn segments(host: &Host, port: &WantedPort, its: &Interface, found: &mut Findings) {
+    let Some((peer, its)) = peer(host, its) else { return };
     if its.offloads.contains(UDP_SEGMENTS) {
         let what = format!(
             "{peer} sends UDP packets unsegmented, and generic mode does not give the segment size: they are dropped if longer than the link's MTU, otherwise joined into one datagram"
         );
         let offload = Offload { interface: (peer, its), kernel: UDP_SEGMENTS, name: UDP_SEGMENTS };
         offload.report(("udp-segments", Harm::Loses), port, what, found);
+    }
+}
+
+/// Finds segmentation within UDP tunnels of a peer host that has such tunnels: no port cuts its packets.
+fn tunnel_segments(host: &Host, port: &WantedPort, its: &Interface, found: &mut Findings) {
+    let is_tunnel = |its: &Interface| matches!(its.kind.as_deref(), Some("vxlan" | "geneve"));
+    let has_tunnel = host.interfaces.values().any(is_tunnel);
+    let Some((peer, its)) = peer(host, its).filter(|_| has_tunnel) else { return };
+    for name in TUNNEL_SEGMENTS.into_iter().filter(|name| its.offloads.contains(*name)) {
+        let what = format!(
+            "{peer} sends TCP within VXLAN and Geneve unsegmented ({name}), and no port cuts such packets: they are dropped"
+        );
+        let offload = Offload { interface: (peer, its), kernel: name, name };
+        offload.report(("tunnel-segments", Harm::Loses), port, what, found);
     }
 }

@@ -199,7 +199,7 @@ const TOGETHER: [Fault; 30] = [
 ];
 
 /// Faults that hide another, or that another hides.
-const ALONE: [Fault; 25] = [
+const ALONE: [Fault; 27] = [
     ("locked-maps", Harm::Fails, |host, _| host.kernel.release = "5.10.0-32-amd64".into()),
     ("native-mtu", Harm::Slow, |host, wanted| {
         host.interfaces.get_mut("eth1").unwrap().mtu = 9000;
@@ -216,6 +216,20 @@ const ALONE: [Fault; 25] = [
         let mut peer = soft("veth", None);
         peer.offloads.insert("tx-udp-segmentation".into());
         host.interfaces.insert("host0".into(), peer);
+        *eth0(host) = soft("veth", Some("host0"));
+        place(wanted).mode = XdpModePreference::Generic;
+    }),
+    ("tunnel-segments", Harm::Loses, |host, wanted| {
+        let mut peer = soft("veth", None);
+        peer.offloads.insert("tx-udp_tnl-segmentation".into());
+        host.interfaces.extend([("host0".into(), peer), ("vxlan0".into(), soft("vxlan", None))]);
+        *eth0(host) = soft("veth", Some("host0"));
+        wanted.ports[0] = packet("eth0");
+    }),
+    ("tunnel-segments", Harm::Loses, |host, wanted| {
+        let mut peer = soft("veth", None);
+        peer.offloads.insert("tx-udp_tnl-csum-segmentation".into());
+        host.interfaces.extend([("host0".into(), peer), ("geneve0".into(), soft("geneve", None))]);
         *eth0(host) = soft("veth", Some("host0"));
         place(wanted).mode = XdpModePreference::Generic;
     }),
