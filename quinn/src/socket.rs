@@ -75,6 +75,12 @@ impl PortSocket {
         self.lock().port.port().is_failed()
     }
 
+    /// The reason for a failure of the port that does not stop its packets
+    /// ([`Port::complaint`](netmem::Port::complaint)).
+    pub fn complaint(&self) -> Option<String> {
+        self.lock().port.port().complaint()
+    }
+
     /// The counters of the port. Those that its device keeps are read again ([`Port::counters`](netmem::Port::counters)).
     pub fn port_counters(&self) -> Arc<PortCounters> {
         self.lock().port.port().counters()

@@ -71,6 +71,9 @@ impl Port for Failing {
     fn is_failed(&self) -> bool {
         self.0.load(SeqCst)
     }
+    fn complaint(&self) -> Option<String> {
+        (!self.is_failed()).then(|| "its card is hot".into())
+    }
     fn counters(&self) -> Arc<PortCounters> {
         self.1.add(|counters| &counters.rx_dropped, 1);
         self.1.reader()
@@ -101,6 +104,7 @@ async fn an_endpoint_ends_when_its_port_is_down_for_good_and_its_socket_says_why
     let accepts = tokio::spawn(async move { endpoint.accept().await.is_none() });
     tokio::task::yield_now().await;
     assert!(socket.state() == PortState::Up && !socket.is_failed() && !accepts.is_finished());
+    assert_eq!(socket.complaint().as_deref(), Some("its card is hot"));
     failed.store(true, SeqCst);
     assert!(timeout(PATIENCE, accepts).await.expect("it ends").unwrap());
     assert!(socket.is_failed());

@@ -277,9 +277,18 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn queues(&self) -> Result<Option<Queues>, Errno> {
+        settled(|| self.queues_at_once())
+    }
+
+    /// Does the same as [`Netdev::queues`], and does not wait for a rename. The kernel answers under its lock of all
+    /// interfaces.
+    ///
+    /// # Errors
+    /// Also `AGAIN` while the interface is being renamed.
+    pub(crate) fn queues_at_once(&self) -> Result<Option<Queues>, Errno> {
         let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
         let data = (&raw mut channels).cast();
-        match settled(|| self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = data)) {
+        match self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = data) {
             Ok(_) => {
                 let EthtoolChannels { rx, tx, combined, .. } = channels;
                 Ok(Some(Queues { rx: rx + combined, tx: tx + combined }))

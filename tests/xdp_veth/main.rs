@@ -4,6 +4,7 @@
 
 mod absence;
 mod close;
+mod coverage;
 mod forked;
 mod health;
 mod lookup;

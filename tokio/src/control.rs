@@ -13,6 +13,8 @@ pub struct Seen {
     pub state: PortState,
     /// It is down for good.
     pub is_failed: bool,
+    /// What is wrong with it while it carries frames.
+    pub complaint: Option<String>,
     /// The port is down, and the driver has no room for another frame. So a full queue stays full until the port is up.
     pub refuses: bool,
 }
@@ -65,6 +67,12 @@ impl DriverControl {
     /// ([`Driver::run`](crate::Driver::run)).
     pub fn is_failed(&self) -> bool {
         self.seen.borrow().is_failed
+    }
+
+    /// The reason for a failure of the port that does not stop its frames ([`Port::complaint`]), when the driver looked
+    /// last. It does not change the state, so ask for it now and then.
+    pub fn complaint(&self) -> Option<String> {
+        self.seen.borrow().complaint.clone()
     }
 
     /// Waits until the state is another one than `known`, and returns it. Returns None if it will not change any more,

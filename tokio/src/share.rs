@@ -57,6 +57,7 @@ impl AsyncPort {
         let (seen, last_seen) = watch::channel(Seen {
             state: self.port().state(),
             is_failed: self.port().is_failed(),
+            complaint: self.port().complaint(),
             refuses: false,
         });
         let (finish, asked) = watch::channel(());
@@ -263,7 +264,8 @@ impl Driver {
         let is_stuck = sent == 0 && !self.to_send.is_empty() && state != PortState::Up;
         self.is_stuck = is_stuck && !self.port.sends_still();
         let is_failed = self.port.look_if_failed();
-        let now = Seen { state, is_failed, refuses: self.is_stuck && self.to_send.room() == 0 };
+        let complaint = self.port.port().complaint();
+        let now = Seen { state, is_failed, complaint, refuses: self.is_stuck && self.to_send.room() == 0 };
         self.seen.send_if_modified(|seen| {
             *seen != now && {
                 *seen = now;

@@ -47,6 +47,25 @@ fn a_task_sees_whether_the_port_is_up_and_waits_for_it() {
     });
 }
 
+/// Seen: tasks that share a port of all queues learned nothing of the queues that its interface got later.
+#[test]
+fn a_task_sees_what_the_port_complains_of_while_it_is_up() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        // It is looked at often.
+        script.is_ready.store(true, SeqCst);
+        let (_incoming, _outgoing, driver) = port.share(4);
+        let control = driver.control();
+        assert_eq!(control.complaint(), None);
+        tokio::spawn(driver.run());
+        script.complains.store(true, SeqCst);
+        until("it complains", || control.complaint().as_deref() == Some("of the script")).await;
+        assert_eq!(control.state(), PortState::Up);
+        script.complains.store(false, SeqCst);
+        until("it complains no more", || control.complaint().is_none()).await;
+    });
+}
+
 #[test]
 fn a_state_changes_also_while_received_frames_wait_for_a_reader() {
     runtime().block_on(async {

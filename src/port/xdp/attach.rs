@@ -6,9 +6,12 @@ use super::own::{OwnAddresses, OwnAddressesError};
 use super::take::TakeControl;
 use super::{XdpConfig, XdpModePreference};
 use crate::limits::ONE_BUFFER_MTU_MAX;
+use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{BpfError, Punted, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
 use crate::sys::netdev::{Netdev, NetdevId};
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,6 +26,8 @@ pub(super) struct Attachment {
     taking: Option<Arc<TakeControl>>,
     /// The reason why it is not in native mode, if that was tried.
     native_refused: Option<String>,
+    /// The queues whose packets it redirects.
+    queues: Mutex<BTreeSet<u32>>,
     /// Its interface is known to be gone. Relaxed: the thread that sets it releases the socket afterwards. The thread
     /// that reads it then asks for the attachment. Both do so under the lock of the UMEM.
     lost: AtomicBool,
@@ -57,13 +62,14 @@ impl Attachment {
         let installed = Arc::new(Installed::new(netdev.index(), link, program, maps));
         held.iter_mut().for_each(|held| held.installed = Arc::downgrade(&installed));
         drop(held);
-        Ok(Attachment { installed, on: netdev.id(), taking, native_refused, lost: AtomicBool::new(false) })
+        let (queues, lost) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Attachment { installed, on: netdev.id(), taking, native_refused, queues, lost })
     }
 
     /// Wraps a program that another process attached to the interface `on`.
     pub(super) fn given(installed: Installed, on: NetdevId) -> Attachment {
-        let installed = Arc::new(installed);
-        Attachment { installed, on, taking: None, native_refused: None, lost: AtomicBool::new(false) }
+        let (installed, queues, lost) = (Arc::new(installed), Mutex::default(), AtomicBool::new(false));
+        Attachment { installed, on, taking: None, native_refused: None, queues, lost }
     }
 
     /// Calls a function with its descriptors in the order of a grant.
@@ -161,14 +167,23 @@ impl Attachment {
         Ok(())
     }
 
+    /// Number of these queues whose packets go to no socket.
+    pub(super) fn lacking(&self, queues: Range<u32>) -> usize {
+        let ours = lock(&self.queues);
+        queues.filter(|queue| !ours.contains(queue)).count()
+    }
+
     /// From now on, packets received on `queue` go to `socket`.
     pub(super) fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
-        self.installed.maps.sockets.insert(queue, socket)
+        self.installed.maps.sockets.insert(queue, socket)?;
+        lock(&self.queues).insert(queue);
+        Ok(())
     }
 
     /// From now on, packets received on `queue` stay with the kernel. This fails only for a queue that was never
     /// inserted. A socket that closes leaves the map by itself.
     pub(super) fn remove(&self, queue: u32) {
+        lock(&self.queues).remove(&queue);
         self.installed.maps.sockets.remove(queue).ok();
     }
 }

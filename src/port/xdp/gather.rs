@@ -25,7 +25,7 @@
 
 use super::held::Held;
 use super::rx::RxQueue;
-use super::{Fault, XdpConfig, XdpPort};
+use super::{Binding, Fault, XdpConfig, XdpPort};
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, FrameState};
 use crate::port::uncut::Uncut;
@@ -273,4 +273,12 @@ fn length_beyond_link(frame: &[u8]) -> usize {
         _ => 0,
     };
     frame.len().saturating_sub(ethernet::HEADER_LEN + tags * ethernet::TAG_LEN)
+}
+
+/// Returns the place for long packets, if they can come: the socket may share a UMEM whose first socket requested packets
+/// of several chunks, and a host that leaves checksums to a card may leave it the segmentation too.
+#[cold]
+pub(super) fn gather_for(may_be_unfinished: bool, binding: &Binding) -> Option<Box<Gather>> {
+    let may_be_long = may_be_unfinished || binding.socket.takes_several();
+    may_be_long.then(|| Box::new(Gather::new()))
 }

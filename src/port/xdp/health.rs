@@ -4,7 +4,7 @@
 //! of them away, the port is down until it is put back. That is tried with the next look, so that the state is first
 //! visible and reported. Whether the program is still attached is asked only if nothing was received since the last
 //! look, because that call waits for the kernel's lock of all interfaces. At the same interval, the MAC address of the
-//! interface is checked, if a program takes only frames for that address, and its MTU.
+//! interface is checked, if a program takes only frames for that address, its MTU, and its queues (`coverage.rs`).
 
 use super::XdpPort;
 use super::absence::Presence;
@@ -57,10 +57,12 @@ impl XdpPort {
             Some(lost) => self.health.lost = self.put_back(&lost),
             None => self.health.lost = self.find_lost(),
         }
+        let is_silent = self.health.received == self.counters.rx.get();
         self.health.received = self.counters.rx.get();
         if let Some(binding) = &self.binding {
             binding.attachment.follow_station(&self.netdev);
         }
+        self.look_after_coverage(is_silent);
         self.follow_mtu();
     }
 

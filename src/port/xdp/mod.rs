@@ -85,6 +85,7 @@ mod attach;
 mod bind;
 mod close;
 mod complete;
+mod coverage;
 mod error;
 mod fill;
 mod gather;
@@ -124,8 +125,9 @@ use crate::sys::xdp::{Descriptor, Rings, SharedIndex, Socket};
 use absence::Presence;
 use attach::Attachment;
 use complete::CompletionQueue;
+use coverage::Coverage;
 use fill::FillQueue;
-use gather::Gather;
+use gather::{Gather, gather_for};
 use health::Health;
 use held::Held;
 use rx::RxQueue;
@@ -215,6 +217,8 @@ pub struct XdpPort {
     /// Poll rounds, wrapping.
     rounds: u32,
     health: Health,
+    /// Whether the ports of its interface have all queues.
+    coverage: Coverage,
     birthplace: Birthplace,
     /// The packets that its interface's ports take; None if they take all.
     taking: Option<Arc<TakeControl>>,
@@ -315,6 +319,7 @@ impl XdpPort {
             name,
             may_be_unfinished,
             gather: gather_for(may_be_unfinished, &binding),
+            coverage: Coverage::new(&netdev),
             netdev,
             queue,
             config: config.clone(),
@@ -360,6 +365,7 @@ impl XdpPort {
         self.left.set(binding.attachment.left(self.queue));
         // What was lost of the last binding went with it.
         self.health = Health::default();
+        self.coverage.ask_again();
         self.taking = binding.attachment.taking().cloned();
         self.binding = Some(binding);
         self.sockets = self.sockets.wrapping_add(1);
@@ -437,14 +443,6 @@ fn may_be_long(netdev: &Netdev, config: &XdpConfig) -> bool {
     config.mode == XdpModePreference::Generic || netdev.is_virtual().unwrap_or(false)
 }
 
-/// Returns the place for long packets, if they can come: the socket may share a UMEM whose first socket requested packets
-/// of several chunks, and a host that leaves checksums to a card may leave it the segmentation too.
-#[cold]
-fn gather_for(may_be_unfinished: bool, binding: &Binding) -> Option<Box<Gather>> {
-    let may_be_long = may_be_unfinished || binding.socket.takes_several();
-    may_be_long.then(|| Box::new(Gather::new()))
-}
-
 /// Returns whether packets with unfinished checksums can come. They come from a host at the other end of a software
 /// device, and to a program that runs behind the driver, where packets of guests come as well. A driver with a card
 /// completes them before it runs a program.
@@ -478,6 +476,12 @@ impl Port for XdpPort {
     /// After a fault, and after it was closed.
     fn is_failed(&self) -> bool {
         self.down.is_some() && self.presence == Presence::Here
+    }
+
+    /// Its interface has got receive queues without a port ([`XdpQueues::all_of`]).
+    fn complaint(&self) -> Option<String> {
+        let is_open = self.presence == Presence::Here && self.queues.is_some();
+        self.coverage.complaint().filter(|_| is_open).map(str::to_owned)
     }
 
     /// Also reads the kernel's counters again.

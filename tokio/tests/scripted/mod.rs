@@ -35,6 +35,8 @@ pub struct Script {
     pub is_down: AtomicBool,
     /// It is down for good, if it is down.
     pub is_failed: AtomicBool,
+    /// It complains, and carries frames all the same.
+    pub complains: AtomicBool,
     /// Packets that come before it fails, and after it was asked for packets for the last time.
     pub last: AtomicUsize,
     /// It is up and takes no frame, and will not either.
@@ -176,6 +178,9 @@ impl Port for Scripted {
             self.script.waiting.fetch_add(self.script.last.swap(0, SeqCst), SeqCst);
         }
         is_failed
+    }
+    fn complaint(&self) -> Option<String> {
+        self.script.complains.load(SeqCst).then(|| "of the script".into())
     }
     fn counters(&self) -> Arc<PortCounters> {
         self.script.counted.fetch_add(1, SeqCst);
