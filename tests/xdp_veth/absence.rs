@@ -1,11 +1,13 @@
 //! Interfaces that are set down, removed and made again while frames are in every ring.
 
 use crate::netns::{Wire, in_namespace, ip, veth};
+use crate::refusals::Without;
 use crate::{Bench, bench, ethernet, program_on, receive, small, wait_for};
 use netmem::pool::{Batch, Pool};
-use netmem::port::xdp::{XdpConfig, XdpModePreference, XdpPort, XdpQueues};
+use netmem::port::xdp::{XdpConfig, XdpGrant, XdpModePreference, XdpPort, XdpQueues};
 use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::sync::Worker;
+use rustix::thread::capabilities;
 
 /// Polls as a forwarder does, and waits until the port's state is as wanted.
 pub fn poll_until(
@@ -344,4 +346,30 @@ fn a_port_of_several_queues_carries_on_where_its_interface_comes_back_with_fewer
             assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
         },
     );
+}
+
+/// Seen: without privileges, the port tried in vain to open a socket for ever, was not called failed, and its state asked for
+/// capabilities.
+#[test]
+fn a_granted_port_without_privileges_has_failed_when_its_interface_is_removed() {
+    const TEST: &str = "absence::a_granted_port_without_privileges_has_failed_when_its_interface_is_removed";
+    in_namespace(TEST, || {
+        veth("a0", "a1", 1);
+        let Bench { umem, mut w, pool, .. } = bench(256);
+        let take = "udp:7".parse().unwrap();
+        let grant = XdpGrant::new("a0", 0, XdpModePreference::default(), &take).unwrap();
+        let _without = Without::these(capabilities(None).unwrap().effective);
+        let mut port = XdpPort::open_granted(&umem, &mut w, &pool, grant, &small()).unwrap();
+        assert_eq!((port.state(), port.is_failed()), (PortState::Up, false));
+        transmit(&mut port, &mut w, &pool, 3);
+        ip("link del dev a0");
+        let state =
+            poll_until(&mut port, &mut w, &pool, says("a0 is gone, and the grant with it: ask for another"));
+        assert!(port.is_failed() && pool.ledger().all_freed(), "{:?}", pool.ledger());
+        veth("a0", "a1", 1);
+        for _ in 0..8192 {
+            port.kick();
+        }
+        assert!(port.is_failed() && port.state() == state && program_on("a0").is_none());
+    });
 }

@@ -117,10 +117,10 @@ fn frames_in_the_fill_ring_return_to_their_pool_when_the_program_cannot_get_the_
 }
 
 /// Takes capabilities away from this thread. They come back when the guard is dropped.
-struct Without(CapabilitySet);
+pub struct Without(CapabilitySet);
 
 impl Without {
-    fn these(taken: CapabilitySet) -> Without {
+    pub fn these(taken: CapabilitySet) -> Without {
         let mut sets = capabilities(None).unwrap();
         sets.effective.remove(taken);
         set_capabilities(None, sets).unwrap();

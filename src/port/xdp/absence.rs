@@ -21,6 +21,7 @@ use super::error::{Attempt, XdpError};
 use crate::pool::Batch;
 use crate::port::ENTER;
 use crate::sync::Worker;
+use crate::sys::xdp::Socket;
 use std::iter::from_fn;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -108,6 +109,13 @@ impl XdpPort {
     fn find(&mut self, now: Instant, pause: Duration) {
         match self.bind_again() {
             Ok(()) => self.presence = Presence::Found,
+            Err(XdpError::NotPermitted { .. }) if self.is_granted => {
+                let name = self.netdev.name();
+                let ended = format!(
+                    "interface {name} is gone, and the grant with it: ask for another, and open the port again"
+                );
+                (self.presence, self.down) = (Presence::Here, Some(ended));
+            }
             Err(error) => {
                 let name = self.netdev.name();
                 let pause = pause_after(&error, pause);
@@ -134,6 +142,10 @@ impl XdpPort {
         let config = self.config.clone();
         let name = self.netdev.name().to_owned();
         let attempt = Attempt::new(&self.umem, &name, self.queue, &config);
+        if self.is_granted {
+            // Who has no privileges now need not wait for the interface.
+            drop(Socket::new().map_err(|error| attempt.socket(error))?);
+        }
         let netdev = self.netdev.again().map_err(|errno| attempt.netdev("find the interface", errno))?;
         let means = Means::Own(Former { taking: self.taking.clone(), mode: Some(self.mode) });
         // Socket and program belong to the namespace of the thread that makes them. That thread may poll in another

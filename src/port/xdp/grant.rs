@@ -10,7 +10,7 @@
 //! ends, in any way.
 //!
 //! Without privileges the rules cannot be changed (there is no [`TakeControl`](super::TakeControl)), and an interface
-//! that was removed needs another grant when it is back. The server locks the memory, within its limit (`ulimit -l`).
+//! that was removed needs another grant when it is back: the port is down for good. The server locks the memory, within its limit (`ulimit -l`).
 //! Before Linux 5.19, the maps may be used without privileges only if `kernel.unprivileged_bpf_disabled` is 0.
 
 use super::again::BUSY_TRIES;
@@ -212,6 +212,7 @@ impl XdpPort {
         let means = Means::Granted(socket, Arc::new(attachment));
         let (binding, rings) = umem.bind(&netdev, &attempt, &config, (means, BUSY_TRIES))?;
         let mut port = XdpPort::new(umem.clone(), netdev, queue, &config, binding, rings);
+        port.is_granted = true;
         port.refill_to(w, pool, pool.frames() / 4);
         port.kick();
         port.let_packets_in(&attempt)?;

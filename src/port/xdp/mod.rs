@@ -216,6 +216,8 @@ pub struct XdpPort {
     down: Option<String>,
     /// Poll rounds, wrapping.
     rounds: u32,
+    /// It was opened with a grant.
+    is_granted: bool,
     health: Health,
     /// Whether the ports of its interface have all queues.
     coverage: Coverage,
@@ -340,6 +342,7 @@ impl XdpPort {
             link_down: false,
             down: None,
             rounds: 0,
+            is_granted: false,
             health: Health::default(),
             birthplace: Birthplace::here(),
             published: Cell::default(),
@@ -473,7 +476,7 @@ impl Port for XdpPort {
         }
     }
 
-    /// After a fault, and after it was closed.
+    /// After a fault, after it was closed, and when its grant has ended.
     fn is_failed(&self) -> bool {
         self.down.is_some() && self.presence == Presence::Here
     }
