@@ -118,9 +118,8 @@ pub enum XdpError {
     },
     /// The interface has an XDP program of another owner, which the port must not replace.
     #[error(
-        "interface {interface} has an XDP program attached already{}: stop the program that holds it, \
-         or `ip link set dev {interface} xdp off`",
-        program.as_ref().map_or_else(String::new, |program| format!(", {program}"))
+        "interface {interface} has an XDP program attached already{}",
+        holder_and_remedy(interface, program.as_ref())
     )]
     ProgramAttached {
         /// The interface.
@@ -227,6 +226,17 @@ fn known_queues(queues: Option<u32>) -> String {
         Some(n) => format!("its queues are 0 to {}", n - 1),
         None => "`ls /sys/class/net/<interface>/queues` lists them".into(),
     }
+}
+
+/// `, "netmem_redirect" (number 42), held by netmem (process 1234): stop the program that holds it, or …`
+fn holder_and_remedy(interface: &str, program: Option<&AttachedProgram>) -> String {
+    let holder = program.and_then(|program| program.holder.as_ref());
+    let is_ours = holder.is_some_and(|(process, _)| *process == std::process::id());
+    let program = program.map_or_else(String::new, |program| format!(", {program}"));
+    if is_ours {
+        return format!("{program}, which is this one: open all its ports of the interface over one Umem");
+    }
+    format!("{program}: stop the program that holds it, or `ip link set dev {interface} xdp off`")
 }
 
 fn permission_remedy(missing: &[&str]) -> String {
@@ -427,6 +437,26 @@ mod tests {
         assert!(denied(vec![]).to_string().contains("a container"));
         assert!(matches!(socket(SocketStep::Open, Errno::PERM), XdpError::NotPermitted { .. }));
         assert!(matches!(bpf(BpfStep::CreateMap, Errno::PERM), XdpError::NotPermitted { .. }));
+    }
+
+    /// Seen: a second Umem of one program was told to stop the program, which was itself.
+    #[test]
+    fn a_program_that_this_process_holds_is_not_to_be_stopped_but_its_umem_to_be_shared() {
+        let line = |process| {
+            let holder = Some((process, "dns".into()));
+            let program = Some(AttachedProgram { id: 42, name: "netmem_redirect".into(), holder });
+            XdpError::ProgramAttached { interface: "eth9".into(), program }.to_string()
+        };
+        let ours = line(std::process::id());
+        assert!(
+            ours.ends_with(", which is this one: open all its ports of the interface over one Umem"),
+            "{ours}"
+        );
+        let other = line(u32::MAX);
+        assert!(
+            other.contains("held by dns (process 4294967295): stop the program that holds it, or `ip"),
+            "{other}"
+        );
     }
 
     #[test]
