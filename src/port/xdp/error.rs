@@ -82,6 +82,12 @@ pub enum XdpError {
         /// Number of queues that both receive and send; None if the driver cannot report it.
         queues: Option<u32>,
     },
+    /// A port of several queues was to have none ([`XdpQueues::open`](super::XdpQueues::open)).
+    #[error("open a port on no queue of {interface}: name its queues; XdpQueues::all_of returns all of them")]
+    NoQueues {
+        /// The interface.
+        interface: String,
+    },
     /// The driver does not report the queues of the interface.
     #[error(
         "count the queues of {interface}: its driver does not report them; give queues=N, or their numbers to XdpQueues::open \

@@ -43,7 +43,7 @@ impl XdpQueues {
     /// them. All FILL rings together get at most a quarter of the pool before the first packet comes.
     ///
     /// # Errors
-    /// Returns [`XdpError`] of the first queue that cannot be opened; `NoSuchQueue` if `queues` is empty.
+    /// Returns [`XdpError`] of the first queue that cannot be opened; `NoQueues` if `queues` is empty.
     #[cold]
     pub fn open(
         umem: &Arc<Umem>,
@@ -54,7 +54,7 @@ impl XdpQueues {
         config: &XdpConfig,
     ) -> Result<XdpQueues, XdpError> {
         let Some(&first) = queues.first() else {
-            return Err(XdpError::NoSuchQueue { interface: interface.into(), queue: 0, queues: Some(0) });
+            return Err(XdpError::NoQueues { interface: interface.into() });
         };
         let most = pool.frames() / 4 / queues.len();
         let mut open = |&queue: &u32| XdpPort::open_filled(umem, w, pool, (interface, queue), config, most);
@@ -249,6 +249,7 @@ impl Port for XdpQueues {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{Bench, bench};
     use super::*;
 
     /// Seen: an interface had more receive than transmit queues. The ports of its server were refused by another number, or
@@ -262,5 +263,15 @@ mod tests {
         assert_eq!(all("eth9", None), Err(XdpError::UncountedQueues { interface: "eth9".into() }));
         let absent = XdpQueues::all_of("nosuch0");
         assert_eq!(absent, Err(XdpError::UnknownInterface { interface: "nosuch0".into() }));
+    }
+
+    /// Seen: a port of an empty list was refused because the interface had no queue that both receives and sends.
+    #[test]
+    fn a_port_of_no_queue_is_refused_with_where_the_queues_come_from() {
+        let Bench { memory, mut w, pool } = bench(8);
+        let opened = XdpQueues::open(&Umem::new(&memory), &mut w, &pool, "lo", &[], &XdpConfig::default())
+            .unwrap_err();
+        assert_eq!(opened, XdpError::NoQueues { interface: "lo".into() });
+        assert!(opened.to_string().ends_with("XdpQueues::all_of returns all of them"), "{opened}");
     }
 }
