@@ -432,3 +432,29 @@ fn ports_of_one_interface_take_the_same_and_change_together() {
         });
     });
 }
+
+/// Seen: the rules of a port that was closed were set without an error, and took nothing.
+#[test]
+fn rules_are_refused_after_the_last_of_their_ports_was_closed_and_not_while_its_interface_is_gone() {
+    let name = "take::rules_are_refused_after_the_last_of_their_ports_was_closed_and_not_while_its_interface_is_gone";
+    in_namespace(name, || {
+        veth("a0", "a1", 2);
+        let mut here = bench(256);
+        let config = XdpConfig { take: Some(take("udp:7")), ..small() };
+        let first = here.open_with("a0", 0, &config).unwrap();
+        let mut second = here.open_with("a0", 1, &config).unwrap();
+        let control = first.take_control().unwrap();
+        drop(first);
+        control.set(&take("udp:8")).unwrap();
+        ip("link del dev a0");
+        wait_for("the interface to be missed", || {
+            let _ = second.arm();
+            second.wakeup_fd().is_none().then_some(())
+        });
+        control.set(&take("udp:9")).unwrap();
+        second.close();
+        let refused = control.set(&take("udp:10")).unwrap_err();
+        assert!(refused.to_string().contains("all closed"), "{refused}");
+        assert_eq!((control.get(), second.take_control().unwrap().get()), (take("udp:9"), take("udp:9")));
+    });
+}

@@ -147,7 +147,7 @@ impl XdpPort {
             drop(Socket::new().map_err(|error| attempt.socket(error))?);
         }
         let netdev = self.netdev.again().map_err(|errno| attempt.netdev("find the interface", errno))?;
-        let means = Means::Own(Former { taking: self.taking.clone(), mode: Some(self.mode) });
+        let means = Means::Own(Former { taking: self.take_control(), mode: Some(self.mode) });
         // Socket and program belong to the namespace of the thread that makes them. That thread may poll in another
         // one.
         let bound = netdev.in_its_namespace(|| self.umem.bind(&netdev, &attempt, &config, (means, 0)));

@@ -3,6 +3,7 @@
 use super::absence::Presence;
 use super::again::{BUSY_PAUSE, while_refused};
 use super::held::Held;
+use super::take::HeldRules;
 use super::{Queues, XdpPort};
 use crate::pool::{Batch, Frame, FrameState};
 use crate::sync::Steps;
@@ -58,6 +59,7 @@ impl XdpPort {
             self.counters.completed.add(self.sent.count() as u64);
         }
         let mut sent = std::mem::replace(&mut self.sent, self.umem.nothing_held());
+        self.taking.iter_mut().for_each(HeldRules::end);
         self.presence = Presence::Here;
         self.down.get_or_insert_with(|| "closed".into());
         // Last: to free a frame may run the caller's code, which may panic.

@@ -134,6 +134,7 @@ use rx::RxQueue;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
+use take::HeldRules;
 use tx::TxQueue;
 
 /// The XDP mode that may be used.
@@ -223,7 +224,7 @@ pub struct XdpPort {
     coverage: Coverage,
     birthplace: Birthplace,
     /// The packets that its interface's ports take; None if they take all.
-    taking: Option<Arc<TakeControl>>,
+    taking: Option<HeldRules>,
     /// The kernel's counts that are already in `counters`.
     published: Cell<KernelCounts>,
     /// The program's count that is already in `counters`.
@@ -325,7 +326,7 @@ impl XdpPort {
             netdev,
             queue,
             config: config.clone(),
-            taking: binding.attachment.taking().cloned(),
+            taking: binding.attachment.taking().map(HeldRules::by_port),
             left: Cell::new(binding.attachment.left(queue)),
             mode: binding.attachment.mode(),
             native_refused: binding.attachment.native_refused().map(str::to_owned),
@@ -369,7 +370,7 @@ impl XdpPort {
         // What was lost of the last binding went with it.
         self.health = Health::default();
         self.coverage.ask_again();
-        self.taking = binding.attachment.taking().cloned();
+        self.taking = binding.attachment.taking().map(HeldRules::by_port);
         self.binding = Some(binding);
         self.sockets = self.sockets.wrapping_add(1);
         self.follow_mtu();
@@ -410,7 +411,7 @@ impl XdpPort {
     /// The control of the packets that it takes of its queue, shared with the other ports of its interface. None if it
     /// takes all that are not punted ([`XdpConfig::take`]).
     pub fn take_control(&self) -> Option<Arc<TakeControl>> {
-        self.taking.clone()
+        self.taking.as_ref().map(HeldRules::control)
     }
 
     /// The reason why it is not in native mode, if that was tried.

@@ -1,9 +1,11 @@
 //! The packets that the ports of an interface take. They can be changed while packets come. COLD.
 
 use super::installed::Installed;
-use crate::sync::shim::{Mutex, MutexGuard, lock};
-use crate::sys::bpf::{BpfError, Take};
-use std::sync::Weak;
+use crate::sync::shim::{AtomicU32, Mutex, MutexGuard, lock};
+use crate::sys::bpf::{BpfError, BpfStep, Take};
+use crate::sys::errno::Errno;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 
 /// The rules for the packets that the ports of one interface receive ([`XdpConfig::take`](super::XdpConfig::take)). Any
 /// thread can read and change them.
@@ -29,6 +31,8 @@ pub struct TakeControl {
     /// The initial rules, by which further ports of the interface identify it.
     first: Take,
     taking: Mutex<Taking>,
+    /// Number of ports with these rules that are not closed. No lock, which a child process could find locked for ever.
+    ports: AtomicU32,
 }
 
 /// Locked while a program is attached or detached, so that the attached program has these rules.
@@ -44,7 +48,12 @@ pub(super) struct Taking {
 impl TakeControl {
     pub(super) fn new(interface: &str, take: &Take) -> TakeControl {
         let taking = Taking { take: take.clone(), mac: [0; 6], installed: Weak::new() };
-        TakeControl { interface: interface.to_owned(), first: take.clone(), taking: Mutex::new(taking) }
+        TakeControl {
+            interface: interface.to_owned(),
+            first: take.clone(),
+            taking: Mutex::new(taking),
+            ports: AtomicU32::new(0),
+        }
     }
 
     /// The name of the interface.
@@ -62,7 +71,8 @@ impl TakeControl {
     /// judged by `take`. Packets that the ports had received before are still received.
     ///
     /// # Errors
-    /// Returns [`BpfError`] if the kernel does not take the new program; the old one stays then.
+    /// Returns [`BpfError`] if the kernel does not take the new program; the old one stays then. Also if all ports with these
+    /// rules were closed.
     ///
     /// # Cost
     /// Two system calls: the verifier's work, and the exchange, for which the kernel waits for its cores: some 20 ms on
@@ -83,8 +93,13 @@ impl TakeControl {
         let Taking { take, mac, installed } = &*taking;
         let mut changed = Taking { take: take.clone(), mac: *mac, installed: installed.clone() };
         change(&mut changed);
-        if let Some(installed) = installed.upgrade() {
-            installed.take(Some((&changed.take, changed.mac)))?;
+        match installed.upgrade() {
+            Some(installed) => installed.take(Some((&changed.take, changed.mac)))?,
+            None if self.ports.load(Relaxed) == 0 => {
+                return Err(BpfError { step: BpfStep::FindPort, errno: Errno::NODEV, log: String::new() });
+            }
+            // The interface is gone for now.
+            None => {}
         }
         *taking = changed;
         Ok(())
@@ -98,5 +113,36 @@ impl TakeControl {
     /// Returns whether a port that asks for `take` may share it: `take` equals the initial or the current rules.
     pub(super) fn suits(&self, take: &Take) -> bool {
         self.first == *take || lock(&self.taking).take == *take
+    }
+}
+
+/// The rules of a port that is not closed.
+#[derive(Debug)]
+pub(super) struct HeldRules {
+    control: Arc<TakeControl>,
+    is_counted: bool,
+}
+
+impl HeldRules {
+    pub(super) fn by_port(control: &Arc<TakeControl>) -> HeldRules {
+        control.ports.fetch_add(1, Relaxed);
+        HeldRules { control: Arc::clone(control), is_counted: true }
+    }
+
+    pub(super) fn control(&self) -> Arc<TakeControl> {
+        Arc::clone(&self.control)
+    }
+
+    /// The port is closed.
+    pub(super) fn end(&mut self) {
+        if std::mem::take(&mut self.is_counted) {
+            self.control.ports.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+impl Drop for HeldRules {
+    fn drop(&mut self) {
+        self.end();
     }
 }

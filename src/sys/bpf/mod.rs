@@ -101,6 +101,8 @@ pub enum BpfStep {
     AttachIngress,
     /// Checking a map that another process handed over.
     LookAtMap,
+    /// Finding a port whose program is to be replaced.
+    FindPort,
 }
 
 impl fmt::Display for BpfStep {
@@ -124,6 +126,7 @@ impl fmt::Display for BpfStep {
             BpfStep::LoadIngress => "load program for an interface's ingress",
             BpfStep::AttachIngress => "attach program to an interface's ingress (Linux 6.6 or later)",
             BpfStep::LookAtMap => "look at a map that was handed over",
+            BpfStep::FindPort => "replace the program of ports that are all closed",
         })
     }
 }
