@@ -378,8 +378,8 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
     }
 
     /// The reason for a failure that does not concern the frames, which the port still carries: a trace that cannot be
-    /// written, a memif peer that cannot be watched or woken, an interface that has got queues without a port. By default
-    /// None.
+    /// written, a memif peer that cannot be watched or woken, an interface that has got queues without a port. By
+    /// default None.
     fn complaint(&self) -> Option<String> {
         None
     }

@@ -6,8 +6,8 @@ use netmem::port::xdp::XdpQueues;
 use netmem::port::{Port, PortState, Wake};
 use std::process::Command;
 
-/// Gives the ends that many queues each way, in this order: the driver refuses an end with a program fewer queues to receive
-/// than the other has to transmit.
+/// Gives the ends that many queues each way, in this order: the driver refuses an end with a program fewer queues
+/// to receive than the other has to transmit.
 fn set_queues(ends: [&str; 2], queues: u32) {
     for end in ends {
         let n = queues.to_string();

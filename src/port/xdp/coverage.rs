@@ -1,11 +1,11 @@
 //! Checks whether the interface has got receive queues that no port has. COLD.
 //!
-//! Packets that come by such a queue go to the kernel. If the ports of a UMEM once had all queues of their interface, that
-//! is not what their user wants, and they complain. Ports that never had all queues were opened so on purpose.
+//! Packets that come by such a queue go to the kernel. If the ports of a UMEM once had all queues of their interface,
+//! that is not what their user wants, and they complain. Ports that never had all queues were opened so on purpose.
 //!
 //! The look of once a second asks for the number of queues only if nothing was received since the last look, because
-//! that call waits for the kernel's lock of all interfaces. While packets come, it is asked when the program has left packets
-//! of the first queue behind the known ones to the kernel, which it counts without that lock.
+//! that call waits for the kernel's lock of all interfaces. While packets come, it is asked when the program has left
+//! packets of the first queue behind the known ones to the kernel, whose count is read without that lock.
 
 use super::XdpPort;
 use crate::sys::netdev::Netdev;
@@ -42,16 +42,16 @@ impl Coverage {
         self.is_due = true;
     }
 
-    /// Returns whether the interface should be asked, if `left` packets of the first queue behind the known ones have been left
-    /// to the kernel. A complaint that stands is not worth a wait while packets come.
+    /// Returns whether the interface should be asked, if `left` packets of the first queue behind the known ones have been
+    /// left to the kernel. A complaint that stands is not worth a wait while packets come.
     fn is_to_ask(&self, is_silent: bool, left: Option<u64>) -> bool {
         self.is_whole && (is_silent || self.is_due || self.complaint.is_none() && left != self.left)
     }
 }
 
 impl XdpPort {
-    /// Checks whether each receive queue has a port, if they all had one. `is_silent`: nothing was received since the last
-    /// look.
+    /// Checks whether each receive queue has a port, if they all had one. `is_silent`: nothing was received since the
+    /// last look.
     #[cold]
     pub(super) fn look_after_coverage(&mut self, is_silent: bool) {
         let (coverage, interface) = (&mut self.coverage, self.netdev.name());

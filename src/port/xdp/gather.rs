@@ -275,8 +275,8 @@ fn length_beyond_link(frame: &[u8]) -> usize {
     frame.len().saturating_sub(ethernet::HEADER_LEN + tags * ethernet::TAG_LEN)
 }
 
-/// Returns the place for long packets, if they can come: the socket may share a UMEM whose first socket requested packets
-/// of several chunks, and a host that leaves checksums to a card may leave it the segmentation too.
+/// Returns the place for long packets, if they can come: the socket may share a UMEM whose first socket requested
+/// packets of several chunks, and a host that leaves checksums to a card may leave it the segmentation too.
 #[cold]
 pub(super) fn gather_for(may_be_unfinished: bool, binding: &Binding) -> Option<Box<Gather>> {
     let may_be_long = may_be_unfinished || binding.socket.takes_several();

@@ -10,7 +10,8 @@
 //! ends, in any way.
 //!
 //! Without privileges the rules cannot be changed (there is no [`TakeControl`](super::TakeControl)), and an interface
-//! that was removed needs another grant when it is back: the port is down for good. The server locks the memory, within its limit (`ulimit -l`).
+//! that was removed needs another grant when it is back: the port is down for good. The server locks the
+//! memory, within its limit (`ulimit -l`).
 //! Before Linux 5.19, the maps may be used without privileges only if `kernel.unprivileged_bpf_disabled` is 0.
 
 use super::again::BUSY_TRIES;
