@@ -26,6 +26,8 @@ pub struct Host {
     pub advertised: BTreeSet<String>,
     /// The kernel's tables of neighbours, by family: `ipv4`, `ipv6`. Empty in network namespaces other than the first.
     pub neighbours: BTreeMap<String, NeighbourTable>,
+    /// The kernel's filters and translations of the packets that it forwards: `nftables inet fw forward`, `iptables filter`.
+    pub firewall: BTreeSet<String>,
     /// The state of the files that the configuration names.
     pub paths: Paths,
     /// Names of abstract Unix sockets that listen, of those that a memif port has.

@@ -221,6 +221,7 @@ fn package(program: &str) -> &str {
         "bird" | "birdc" => "bird2",
         "dig" => "bind9-dnsutils",
         "ip" | "tc" => "iproute2",
+        "nft" => "nftables",
         "ping" => "iputils-ping",
         "ps" => "procps",
         "tracepath" => "iputils-tracepath",

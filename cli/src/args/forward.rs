@@ -174,7 +174,8 @@ pub struct ForwardArgs {
     /// static: only the --route options. kernel: the kernel's main and local tables. netmem follows their changes, so ip route or a
     /// routing daemon configures it. netmem also uses the kernel's neighbours. It asks the kernel for a missing neighbour, and up to
     /// 64 packets wait for each. A --route has priority over a kernel route for the same prefix. The kernel's interfaces are the
-    /// ports of the same name. To ask for neighbours, netmem needs root or CAP_NET_ADMIN.
+    /// ports of the same name. To ask for neighbours, netmem needs root or CAP_NET_ADMIN. The kernel's packet filter and NAT (nftables,
+    /// iptables) do not apply to what netmem forwards: give --rule.
     #[arg(long, value_name = "FROM", value_enum, help_heading = ROUTING)]
     pub routes: Option<RoutesArg>,
 

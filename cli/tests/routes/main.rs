@@ -1,8 +1,8 @@
 //! `netmem forward --routes kernel` between two hosts: what `ip route`, `ip neigh` and a routing daemon do to the kernel
 //! of the machine between them, netmem follows.
 //!
-//! Needs root and iproute2, and for some tests iputils-ping, iputils-tracepath, traceroute, iperf3, curl, python3 and
-//! bird2. Without them each test prints on standard error that it was skipped, and why.
+//! Needs root and iproute2, and for some tests iputils-ping, iputils-tracepath, traceroute, iperf3, curl, python3,
+//! nftables and bird2. Without them each test prints on standard error that it was skipped, and why.
 
 mod advertised;
 mod bird;
@@ -10,6 +10,7 @@ mod changes;
 mod comparison;
 mod control;
 mod configured;
+mod firewall;
 mod flaps;
 mod flood;
 mod forged;

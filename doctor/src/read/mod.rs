@@ -3,6 +3,7 @@
 mod control_group;
 mod ethtool;
 mod files;
+mod firewall;
 pub(crate) mod links;
 mod netlink;
 mod process;
@@ -46,6 +47,7 @@ impl Host {
             advertised: advertised(wanted, &settings, &interfaces),
             settings,
             neighbours: files::neighbours(),
+            firewall: firewall(wanted, &mut unseen),
             interfaces,
             paths,
             abstract_sockets: memif_names(wanted).filter(|name| abstract_names.contains(name)).collect(),
@@ -55,13 +57,14 @@ impl Host {
 }
 
 impl Host {
-    /// Returns a host with its settings and the relations of its interfaces only.
+    /// Returns a host with its settings, its packet filter and the relations of its interfaces only.
     pub(crate) fn with_links(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
         let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
         let settings = files::settings(wanted, &interfaces);
         let advertised = advertised(wanted, &settings, &interfaces);
-        Host { settings, advertised, interfaces, unseen, ..Host::default() }
+        let firewall = firewall(wanted, &mut unseen);
+        Host { settings, advertised, firewall, interfaces, unseen, ..Host::default() }
     }
 }
 
@@ -79,6 +82,14 @@ fn advertised(
     };
     match wanted.kernel_routes && settings.iter().any(is_host) {
         true => routes::advertised(interfaces.keys()),
+        false => BTreeSet::new(),
+    }
+}
+
+/// Returns what the kernel does to packets that it forwards, if a dataplane takes its place.
+fn firewall(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeSet<String> {
+    match wanted.kernel_routes && wanted.forwards {
+        true => seen(firewall::firewall(), "packet filter (nftables)", unseen),
         false => BTreeSet::new(),
     }
 }

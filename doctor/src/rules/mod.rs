@@ -4,6 +4,7 @@
 mod advertisements;
 mod beside;
 mod cores;
+mod firewall;
 mod interfaces;
 mod kernel;
 mod neighbours;
@@ -42,6 +43,7 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
         beside::check,
         settings::check,
         advertisements::check,
+        firewall::check,
         neighbours::check,
         peers::check,
     ];
@@ -53,8 +55,9 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
 
 /// Finds cases in which the kernel also handles the packets of `wanted`. The kernel forwards packets that a packet
 /// port receives, by a route or a bridge. It also drops packets that come in on another port than the one by which
-/// it answers, and takes routes from router advertisements. Also finds interfaces of the kernel, on top of a port's,
-/// that get no packets any more, and interfaces whose packets can be longer than a frame.
+/// it answers, and takes routes from router advertisements. Also finds filters and NAT of the kernel that packets pass
+/// by, interfaces of the kernel, on top of a port's, that get no packets any more, and interfaces whose packets can be
+/// longer than a frame.
 ///
 /// # Cost
 /// A list of the interfaces and some files of /proc. None if no port is on an interface.
@@ -66,6 +69,7 @@ pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
         let host = Host::with_links(wanted);
         settings::check(&host, wanted, &mut found);
         advertisements::check(&host, wanted, &mut found);
+        firewall::check(&host, wanted, &mut found);
         beside::bridges(&host, wanted, &mut found);
         beside::on_top(&host, wanted, &mut found);
         interfaces::lengths(&host, wanted, &mut found);

@@ -134,7 +134,7 @@ fn soft(kind: &str, link: Option<&str>) -> Interface {
 type Fault = (&'static str, Harm, fn(&mut Host, &mut Wanted));
 
 /// Faults that can occur together.
-const TOGETHER: [Fault; 30] = [
+const TOGETHER: [Fault; 31] = [
     ("capabilities", Harm::Fails, |host, _| {
         host.process.capabilities.remove("CAP_BPF");
     }),
@@ -190,6 +190,9 @@ const TOGETHER: [Fault; 30] = [
         drop(host.settings.insert("net.ipv4.conf.eth0.rp_filter".into(), "1".into()))
     }),
     ("router-advertisements", Harm::Loses, |host, _| ipv6::be_host(host, "eth1")),
+    ("firewall", Harm::Loses, |host, _| {
+        host.firewall.insert("nftables inet fw f".into());
+    }),
     ("neighbours", Harm::Loses, |host, _| neighbours::fill(host, 400, 0)),
     ("forwarding", Harm::Loses, |host, wanted| {
         host.interfaces.insert("eth2".into(), soft("veth", None));
