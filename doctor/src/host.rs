@@ -135,6 +135,9 @@ pub struct Interface {
     pub controller: Option<String>,
     /// The lower or opposite interface, if it is in this namespace.
     pub link: Option<String>,
+    /// Number of unicast MAC addresses for which it receives and that no interface in this namespace has, as for a macvlan
+    /// interface on top of it in another namespace.
+    pub addresses_elsewhere: u32,
     /// The driver of its hardware.
     pub driver: Option<String>,
     /// The NUMA node of its hardware.

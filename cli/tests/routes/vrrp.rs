@@ -23,3 +23,19 @@ fn an_interface_with_a_virtual_mac_address_on_a_port_is_named_at_the_start() {
     let line = "xdp:one: vrrp0 on top of it will receive nothing: ";
     assert!(said.contains(line) && said.contains("without use_vmac"), "{said}");
 }
+
+/// Seen: neither the start nor the doctor named such an interface in another namespace, as a container has.
+#[test]
+fn an_interface_in_another_namespace_on_top_of_a_port_is_named_at_the_start() {
+    let Some(bed) = addressed(&[]) else { return };
+    if !bed.dut.makes("ip", "link add mv0 link one type macvlan mode bridge") {
+        return;
+    }
+    bed.dut.ip(&format!("link set mv0 netns {}", bed.h2.name()));
+    bed.h2.ip("link set mv0 up");
+    let router = Router::start_in(bed, ["xdp:one", "xdp:two"], &[]);
+    let (_, said) = router.end_with();
+    let line =
+        "xdp:one: an interface on top of it in another network namespace (macvlan) will receive nothing: ";
+    assert!(said.contains(line), "{said}");
+}

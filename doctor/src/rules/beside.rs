@@ -54,13 +54,20 @@ pub fn on_top(host: &Host, wanted: &Wanted, found: &mut Findings) {
             other.link.as_deref() == Some(name) && ON_TOP.contains(&kind) && !(kind == "vlan" && loses_tags)
         };
         let above: Vec<_> = host.interfaces.iter().filter(|(_, other)| is_on_it(other)).collect();
-        if above.is_empty() || place.is_partial {
+        if place.is_partial {
             continue;
         }
-        let what =
-            format!("{} on top of it will receive nothing", listed(above.iter().map(|(name, _)| name)));
+        let what = match (&above[..], its.addresses_elsewhere) {
+            ([], 0) => continue,
+            ([], _) => format!(
+                "an interface on top of it in another network namespace (macvlan) will receive nothing: it receives for a MAC address \
+                 that no interface here has (bridge fdb show dev {name})"
+            ),
+            _ => format!("{} on top of it will receive nothing", listed(above.iter().map(|(name, _)| name))),
+        };
         let has_mac = |kind: Option<&str>| matches!(kind, Some("macvlan" | "macvtap"));
-        let vrrp = match wanted.routes && above.iter().any(|(_, other)| has_mac(other.kind.as_deref())) {
+        let with_mac = above.is_empty() || above.iter().any(|(_, other)| has_mac(other.kind.as_deref()));
+        let vrrp = match wanted.routes && with_mac {
             true => "; for VRRP use the MAC address of the interface (keepalived without use_vmac)",
             false => "",
         };

@@ -202,7 +202,7 @@ const TOGETHER: [Fault; 31] = [
 ];
 
 /// Faults that hide another, or that another hides.
-const ALONE: [Fault; 27] = [
+const ALONE: [Fault; 28] = [
     ("locked-maps", Harm::Fails, |host, _| host.kernel.release = "5.10.0-32-amd64".into()),
     ("native-mtu", Harm::Slow, |host, wanted| {
         host.interfaces.get_mut("eth1").unwrap().mtu = 9000;
@@ -246,6 +246,8 @@ const ALONE: [Fault; 27] = [
         eth0(host).controller = Some("br0".into());
         wanted.ports[0] = packet("eth0");
     }),
+    // Seen: nothing was found for a macvlan interface in another namespace.
+    ("on-top", Harm::Loses, |host, _| eth0(host).addresses_elsewhere = 1),
     ("abstract-socket", Harm::Fails, |host, wanted| {
         host.abstract_sockets.insert("/run/memif.sock".into());
         wanted.ports.push(memif(false));
