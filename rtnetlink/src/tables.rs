@@ -1,6 +1,7 @@
 //! The follower's tables as lists, for people and tests.
 
 use crate::state::{FollowerState, FollowerStats};
+use crate::translate::NO_LINK;
 use ipnet::IpNet;
 use netmem::wire::MacAddr;
 use netmem_router::route::{Origin, Resolution, RibRoute, Target, Via};
@@ -26,7 +27,7 @@ pub struct RouteLine {
     /// `unicast`, `local`, `blackhole`, `unreachable`, `prohibit`, `throw`.
     pub kind: &'static str,
     /// Its paths: `via 10.1.0.1 dev eth0 weight 1`, followed by `mtu 1300` if the route has its own MTU, joined by
-    /// `; `.
+    /// `; `. A path that encapsulates its packets, and is not used, has `encapsulated` in place of the interface.
     pub paths: String,
 }
 
@@ -140,7 +141,10 @@ fn paths_text(paths: &[Via], names: &BTreeMap<u32, String>) -> String {
             // Writing to a String cannot fail.
             let _ = write!(text, "via {address} ");
         }
-        let _ = write!(text, "dev {} weight {}", name(path.link, names), path.weight);
+        let _ = match path.link {
+            NO_LINK => write!(text, "encapsulated weight {}", path.weight),
+            link => write!(text, "dev {} weight {}", name(link, names), path.weight),
+        };
         if let Some(mtu) = path.mtu {
             let _ = write!(text, " mtu {mtu}");
         }
@@ -169,6 +173,15 @@ mod tests {
             state.rib.set_neighbour(link, IpAddr::from([10, 0, 0, last]), Resolution::Failed);
         }
         FollowerTables(Arc::new(Mutex::new(state)))
+    }
+
+    /// Seen: such a path was on an interface called `if0`.
+    #[test]
+    fn a_path_that_encapsulates_its_packets_has_no_interface() {
+        let gateway = Some(IpAddr::from([10, 0, 2, 1]));
+        let paths = [Via::new(NO_LINK, gateway), Via::new(3, None)];
+        let names = BTreeMap::from([(3, "eth0".to_owned())]);
+        assert_eq!(paths_text(&paths, &names), "via 10.0.2.1 encapsulated weight 1; dev eth0 weight 1");
     }
 
     /// Seen: a full table was listed at once, and its follower waited for seconds.

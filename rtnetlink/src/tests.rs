@@ -78,8 +78,12 @@ fn a_message_that_is_cut_off_counts_as_one_that_could_not_be_read_and_routes_may
 
 fn targets(message: RouteMessage) -> Vec<Target> {
     let (all, _) = read(&bytes(RouteNetlinkMessage::NewRoute(message), 0));
-    let target = |event| if let Event::Route(_, route) = event { route.target } else { panic!("{event:?}") };
-    all.into_iter().map(target).collect()
+    let target = |event| match event {
+        Event::Route(_, route) => Some(route.target),
+        Event::Unsupported(_) => None,
+        event => panic!("{event:?}"),
+    };
+    all.into_iter().filter_map(target).collect()
 }
 
 fn next_hop(link: u32, last: u8, weight: u8, flags: RouteNextHopFlags) -> RouteNextHop {
@@ -418,6 +422,26 @@ fn rules_and_routes_that_are_not_supported_are_reported_except_the_rules_of_ever
         let gone = RouteNetlinkMessage::DelRoute(message.clone());
         assert_eq!(read(&bytes(RouteNetlinkMessage::NewRoute(message), 0)).0, [Event::Unsupported(what)]);
         assert_eq!(read(&bytes(gone, 0)).0, []);
+    }
+}
+
+/// Seen: packets of such routes were dropped as `no_route`, and no line said so.
+#[test]
+fn a_route_that_encapsulates_and_one_without_the_paths_of_its_object_are_reported_while_they_come() {
+    let prefix = "10.1.0.0/16".parse().unwrap();
+    let encap = RouteAttribute::EncapType(RouteLwEnCapType::Mpls);
+    for (attributes, what) in [
+        (vec![RouteAttribute::Oif(3), encap], Unsupported::EncapsulatingRoute(prefix)),
+        (vec![RouteAttribute::NhId(7)], Unsupported::NextHopObjectRoute(prefix)),
+    ] {
+        let message = route(RouteType::Unicast, attributes);
+        let added = read(&bytes(RouteNetlinkMessage::NewRoute(message.clone()), 0)).0;
+        assert!(
+            matches!(&added[..], [Event::Route(..), Event::Unsupported(its)] if *its == what),
+            "{added:?}"
+        );
+        let removed = read(&bytes(RouteNetlinkMessage::DelRoute(message), 0)).0;
+        assert!(matches!(&removed[..], [Event::Route(RouteChange::Removed, _)]), "{removed:?}");
     }
 }
 

@@ -140,7 +140,11 @@ pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
     let (mut unread, mut messages) = (0, messages(datagram));
     for message in messages.by_ref() {
         match event(&message) {
-            Some(Ok(event)) => each(event),
+            Some(Ok(event)) => {
+                let unsupported = unsupported_part(&event);
+                each(event);
+                unsupported.map(Event::Unsupported).into_iter().for_each(&mut each);
+            }
             Some(Err(Unread)) => {
                 unread += 1;
                 let route = (message.kind == RTM_NEWROUTE).then(|| route_rank(message.contents())).flatten();
@@ -270,6 +274,19 @@ fn target(message: &RouteMessage) -> Option<Target> {
         RouteType::Unreachable => Some(Target::Unreachable),
         RouteType::Prohibit => Some(Target::Prohibit),
         RouteType::Throw => Some(Target::Throw),
+        _ => None,
+    }
+}
+
+/// Returns the part of a route that exists by which the kernel forwards packets and the router does not.
+fn unsupported_part(event: &Event) -> Option<Unsupported> {
+    let Event::Route(RouteChange::Added | RouteChange::Replaced, route) = event else { return None };
+    let Target::Paths(paths) = &route.target else { return None };
+    match &paths[..] {
+        [] => Some(Unsupported::NextHopObjectRoute(route.prefix)),
+        paths if paths.iter().any(|path| path.link == NO_LINK) => {
+            Some(Unsupported::EncapsulatingRoute(route.prefix))
+        }
         _ => None,
     }
 }

@@ -35,6 +35,10 @@ pub enum Unsupported {
     TosRoute(IpNet),
     /// A route for packets from some sources (`from`).
     SourceSpecificRoute(IpNet),
+    /// A route with a path that encapsulates its packets (`encap`).
+    EncapsulatingRoute(IpNet),
+    /// A route whose paths belong to a next-hop object (`nhid`), and that the kernel reports without them.
+    NextHopObjectRoute(IpNet),
 }
 
 /// `ip rule 100 (IPv4): …`
@@ -70,6 +74,19 @@ impl fmt::Display for Unsupported {
                     "route {prefix} for some sources (from), {these}: routes for all packets alone count"
                 )
             }
+            Unsupported::EncapsulatingRoute(prefix) => {
+                write!(
+                    f,
+                    "route {prefix} that encapsulates packets (encap), {these}: packets of such a path are dropped (no_route)"
+                )
+            }
+            Unsupported::NextHopObjectRoute(prefix) => {
+                write!(
+                    f,
+                    "route {prefix} with a next-hop object (nhid), {these}: the kernel reports it without paths and its packets are \
+                     dropped (no_route): sysctl -w net.ipv4.nexthop_compat_mode=1, then change a next-hop object or restart"
+                )
+            }
         }
     }
 }
@@ -102,7 +119,7 @@ pub(crate) struct UnsupportedReport {
     /// The number of existing rules of each family and priority.
     rules: BTreeMap<Unsupported, usize>,
     /// The kinds of routes that were added.
-    kinds: [bool; 3],
+    kinds: [bool; 5],
     new: Vec<Unsupported>,
 }
 
@@ -114,6 +131,8 @@ impl UnsupportedReport {
             Unsupported::DefaultTableRoute(_) => 0,
             Unsupported::TosRoute(_) => 1,
             Unsupported::SourceSpecificRoute(_) => 2,
+            Unsupported::EncapsulatingRoute(_) => 3,
+            Unsupported::NextHopObjectRoute(_) => 4,
         };
         if !std::mem::replace(&mut self.kinds[kind], true) {
             self.new.push(what);

@@ -18,16 +18,14 @@ use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
 use netmem_router::{NeighbourQueues, Router, neighbour_queues};
 use netmem_rtnetlink::{Follower, FollowerConfig, FollowerTables, StaticRoutes};
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use std::{fs, mem};
 
 /// The maximum time until the kernel is asked for neighbours that frames wait for.
 const TURN: Duration = Duration::from_millis(2);
 const NO_REQUESTS: &str = "netmem: the kernel refuses requests for neighbours (CAP_NET_ADMIN is missing): packets to hosts that it does not know \
     already are dropped (neigh_failed, netmem stat netlink: neigh_refused); start netmem with CAP_NET_ADMIN";
-/// Whether the kernel's messages about a route have the next hops of the object that the route names.
-const COMPAT_MODE: &str = "/proc/sys/net/ipv4/nexthop_compat_mode";
 /// Number of routes, or neighbours, that are read while the follower waits.
 const PAGE: usize = 2048;
 /// The share of a worker's frames that may wait for neighbours, over all workers together.
@@ -142,14 +140,6 @@ fn routes(
         allow: plan.allow,
         reverse_path: plan.reverse_path.clone(),
     };
-    if fs::read_to_string(COMPAT_MODE).is_ok_and(|mode| mode.trim() == "0") {
-        log::say(
-            Level::Warning,
-            format_args!(
-                "netmem: packets of routes with next-hop objects are dropped: the kernel sends these routes in full only while {COMPAT_MODE} is 1"
-            ),
-        );
-    }
     let (follower, reader) = Follower::start(config).map_err(Failure::not_now)?;
     Ok((ModeDecision::Ip(reader), Some(GivenRoutes::Beside(follower.static_routes())), Some(follower)))
 }

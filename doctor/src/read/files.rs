@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 /// Bytes of the huge pages that are counted.
 const HUGE: u64 = 2 << 20;
 /// Settings of the whole host, and of each interface, for IPv4 and IPv6.
-const OF_THE_HOST: [&str; 9] = [
+const OF_THE_HOST: [&str; 10] = [
     "net.core.bpf_jit_enable",
     "net.ipv4.conf.all.rp_filter",
     "net.ipv4.conf.default.rp_filter",
     "net.ipv4.neigh.default.gc_thresh2",
     "net.ipv4.neigh.default.gc_thresh3",
+    "net.ipv4.nexthop_compat_mode",
     "net.ipv6.conf.all.forwarding",
     "net.ipv6.neigh.default.gc_thresh2",
     "net.ipv6.neigh.default.gc_thresh3",

@@ -12,6 +12,20 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     if wanted.routes && wanted.ports.len() > 1 {
         reverse_path(host, wanted, found);
     }
+    if wanted.kernel_routes {
+        next_hop_objects(host, found);
+    }
+}
+
+/// Finds that the kernel's messages about a route do not have the next hops of the object that the route names.
+fn next_hop_objects(host: &Host, found: &mut Findings) {
+    const KEY: &str = "net.ipv4.nexthop_compat_mode";
+    if host.setting(KEY) == Some("0") {
+        let what = format!(
+            "packets of routes with next-hop objects are dropped (no_route): the kernel sends these routes in full only while {KEY} is 1"
+        );
+        found.add("nexthop-objects", Harm::Loses, "host", what, format!("sysctl -w {KEY}=1"));
+    }
 }
 
 /// The first kernel with programs at an interface's ingress that are detached when their process ends (TCX).

@@ -134,7 +134,7 @@ fn soft(kind: &str, link: Option<&str>) -> Interface {
 type Fault = (&'static str, Harm, fn(&mut Host, &mut Wanted));
 
 /// Faults that can occur together.
-const TOGETHER: [Fault; 31] = [
+const TOGETHER: [Fault; 32] = [
     ("capabilities", Harm::Fails, |host, _| {
         host.process.capabilities.remove("CAP_BPF");
     }),
@@ -190,6 +190,10 @@ const TOGETHER: [Fault; 31] = [
         drop(host.settings.insert("net.ipv4.conf.eth0.rp_filter".into(), "1".into()))
     }),
     ("router-advertisements", Harm::Loses, |host, _| ipv6::be_host(host, "eth1")),
+    // Seen: `forward --check` found nothing.
+    ("nexthop-objects", Harm::Loses, |host, _| {
+        host.settings.insert("net.ipv4.nexthop_compat_mode".into(), "0".into());
+    }),
     ("firewall", Harm::Loses, |host, _| {
         host.firewall.insert("nftables inet fw f".into());
     }),
