@@ -2,7 +2,7 @@
 //! links. An interface that is changed, or made again, may have another address and MTU. COLD.
 
 use super::plan::Source;
-use crate::args::port_interface;
+use crate::args::{RoutesArg, port_interface};
 use crate::log::Level;
 use netmem::system::netdev::Netdev;
 use netmem::wire::MacAddr;
@@ -18,6 +18,8 @@ pub type GivenTable = Arc<Mutex<(Rib, FibControl, Vec<OwnAddress>)>>;
 pub struct Links {
     /// None if no packets are routed by it, or if the kernel reports interfaces.
     table: Option<GivenTable>,
+    /// Packets are routed, so the router's ends of the links matter.
+    has_ends: bool,
     /// In the order of the ports.
     ports: Vec<PortLink>,
 }
@@ -31,6 +33,10 @@ struct PortLink {
     netdev: Option<Netdev>,
     /// Its last known name.
     name: String,
+    /// Its last known MAC address.
+    mac: Option<[u8; 6]>,
+    /// Number of the last looks at which both were others.
+    looks_at_other: u32,
     /// The router's end of the link.
     end: Interface,
 }
@@ -38,23 +44,28 @@ struct PortLink {
 impl Links {
     /// Makes the links of the opened ports, with the router's ends `ends`. `table` is the table of given routes, if packets are routed by one.
     pub fn new(table: Option<GivenTable>, source: &Source, ends: Vec<Interface>) -> Links {
-        let Source::Ports { ports, .. } = source else { return Links { table: None, ports: Vec::new() } };
+        let Source::Ports { ports, from, .. } = source else {
+            return Links { table: None, has_ends: false, ports: Vec::new() };
+        };
         let link = |(port, end)| {
             let port_interface = port_interface(port);
             let name = port_interface.name().unwrap_or_default().to_owned();
             let netdev = port_interface.name().and_then(|name| Netdev::open(name).ok());
-            PortLink { port: port.to_string(), port_interface, netdev, name, end }
+            let mac = netdev.as_ref().and_then(|netdev| netdev.mac().ok());
+            PortLink { port: port.to_string(), port_interface, netdev, name, mac, looks_at_other: 0, end }
         };
-        Links { table, ports: ports.iter().zip(ends).map(link).collect() }
+        let has_ends = table.is_some() || *from == RoutesArg::Kernel;
+        Links { table, has_ends, ports: ports.iter().zip(ends).map(link).collect() }
     }
 
-    /// Reads the current state and publishes it to workers. Returns a line for each change.
-    pub fn look(&mut self) -> Vec<(Level, String)> {
+    /// Reads the current state and publishes it to workers. Returns a line for each change. `is_up` says whether the port of a
+    /// number is up.
+    pub fn look(&mut self, is_up: impl Fn(usize) -> bool) -> Vec<(Level, String)> {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
         // The numbers come last, because of 255 ports the number after the last one does not exist.
         for (link, place) in self.ports.iter_mut().zip(0..) {
-            lines.extend(link.look_at_name().map(|line| (Level::Warning, line)));
-            if self.table.is_some()
+            lines.extend(link.look_at_name(is_up(usize::from(place))).map(|line| (Level::Warning, line)));
+            if self.has_ends
                 && let Some(line) = link.look_at_end()
             {
                 changes.push(Change::Interface(place, link.end));
@@ -66,14 +77,37 @@ impl Links {
         }
         lines
     }
+
+    /// Returns the description of a port of this number, other than its name. A router's has its MAC address too, for its
+    /// neighbours.
+    pub fn detail(&self, port: usize, detail: String) -> String {
+        match self.ports.get(port).filter(|_| self.has_ends) {
+            None => detail,
+            Some(link) if detail.is_empty() => format!("address {}", link.end.mac),
+            Some(link) => format!("{detail}, address {}", link.end.mac),
+        }
+    }
 }
 
 impl PortLink {
+    /// Returns the current name of the interface, or None if it is gone. Its number may belong to another interface by now, whose
+    /// name and address are others. So may those of its own be, if the port is still up at the next look.
+    fn current(&mut self, is_up: bool) -> Option<String> {
+        let netdev = self.netdev.as_ref()?;
+        let (name, mac) = (netdev.current_name().ok()?, netdev.mac().ok());
+        let is_it = name == self.name || mac == self.mac || (self.looks_at_other > 0 && is_up);
+        self.looks_at_other = if is_it { 0 } else { self.looks_at_other.saturating_add(1) };
+        is_it.then(|| {
+            self.mac = mac;
+            name
+        })
+    }
+
     /// Reads the current name. Returns a line if it has changed. If the interface is gone, the one that now has its
     /// name takes its place.
-    fn look_at_name(&mut self) -> Option<String> {
+    fn look_at_name(&mut self, is_up: bool) -> Option<String> {
+        let now = self.current(is_up);
         let written = self.port_interface.name()?;
-        let now = self.netdev.as_ref().and_then(|netdev| netdev.current_name().ok());
         let Some(now) = now else {
             self.netdev = match &self.netdev {
                 Some(netdev) => netdev.again().ok(),
@@ -101,6 +135,9 @@ impl PortLink {
     /// Reads the current end of the link. Returns a line if it has changed. If the interface is gone, the end stays
     /// the same until there is another.
     fn look_at_end(&mut self) -> Option<String> {
+        if self.looks_at_other > 0 {
+            return None;
+        }
         let now = self.port_interface.router_interface(self.end, interface(self.netdev.as_ref()?)?);
         if now == self.end {
             return None;
@@ -134,6 +171,6 @@ mod tests {
         let plan = args::forward_of(&text, &[]).and_then(|args| Plan::of(&args)).expect("a plan");
         let end = Interface { mac: MacAddr::new([2, 0, 0, 0, 0, 7]), mtu: 1500 };
         let mut links = Links::new(None, &plan.source, vec![end; ports.len()]);
-        assert_eq!((links.ports.len(), links.look().len()), (255, 0));
+        assert_eq!((links.ports.len(), links.look(|_| true).len()), (255, 0));
     }
 }

@@ -65,7 +65,7 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
                 copies.extend(
                     ports.iter().zip(&open).map(|(spec, port)| (spec.to_string(), port.copies.clone())),
                 );
-                Ok::<_, Failure>(queues(plan.mode, open))
+                Ok::<_, Failure>(queues(open))
             });
             let each = each.collect::<Result<_, _>>()?;
             let takes = opener.umem().map_or_else(Vec::new, |umem| umem.take_controls());
@@ -153,19 +153,10 @@ fn refused(error: &OpenError) -> Failure {
 }
 
 /// Collects a worker's ports.
-fn queues(plan: ModeArg, opened: Vec<Opened>) -> Ports {
+fn queues(opened: Vec<Opened>) -> Ports {
     let interfaces = opened.iter().map(|port| port.interface).collect();
-    let details = opened.iter().map(|port| detail_of(plan, port)).collect();
-    Ports { ports: opened.into_iter().map(|port| port.port).collect(), interfaces, details }
-}
-
-/// Returns the description of a port. A router's has its MAC address too, for its neighbours.
-fn detail_of(plan: ModeArg, Opened { interface, detail, .. }: &Opened) -> String {
-    match (plan, &detail[..]) {
-        (ModeArg::Ip, "") => format!("address {}", interface.mac),
-        (ModeArg::Ip, detail) => format!("{detail}, address {}", interface.mac),
-        _ => detail.clone(),
-    }
+    let (ports, details) = opened.into_iter().map(|port| (port.port, port.detail)).unzip();
+    Ports { ports, interfaces, details }
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use crate::service::Service;
 use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
 use netmem::pool::{Ledger, Pool, StillOut};
+use netmem::port::PortState;
 use netmem::stats::Windows;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -110,7 +111,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     say_no_more(live, (reload, control, scraped));
     let (filter, ready) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.ready_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
-    let (ports, owners, pools) = close_ports(setups);
+    let (ports, owners, pools) = close_ports(setups, &links);
     drop((hooks, network));
     let (pools, still_out) = close_pools(pools, owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
@@ -152,12 +153,14 @@ fn say_no_more(mut live: Live, others: (Option<Reload>, Option<Server>, Option<S
 
 /// Drops the forwarders and their ports. Frames completed by the close count as well. Returns the ports' reports,
 /// the owners, and all pools.
-fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>, Vec<Pool>) {
+fn close_ports(setups: Vec<WorkerSetup>, links: &Links) -> (Vec<PortReport>, Vec<Owner>, Vec<Pool>) {
     let pools = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let (mut reports, mut owners) = (Vec::new(), Vec::new());
     for (number, WorkerSetup { owner, forwarder, details, .. }) in setups.into_iter().enumerate() {
-        let ports = forwarder.ports().zip(details);
-        reports.extend(ports.map(|(port, detail)| PortReport::new(number, port, detail)));
+        let ports = forwarder.ports().zip(details).enumerate();
+        reports.extend(
+            ports.map(|(at, (port, detail))| PortReport::new(number, port, links.detail(at, detail))),
+        );
         drop(forwarder);
         owners.push(owner);
     }
@@ -382,7 +385,7 @@ fn watch(
             looked = Instant::now();
             phases.request_status();
             own.look().iter().for_each(|line| live.say(Level::Info, line));
-            links.look().iter().for_each(|(level, line)| live.say(*level, line));
+            look_at_links(links, phases, live);
             claims.turn_away();
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
@@ -391,12 +394,20 @@ fn watch(
     service.stopping();
     record_file.finish().iter().for_each(|(level, line)| live.say(*level, line));
     // The final check, which a short run would not have made otherwise.
-    links.look().iter().for_each(|(level, line)| live.say(*level, line));
+    look_at_links(links, phases, live);
     phases.stop_sending();
     while !phases.is_alone() && !phases.is_sending_over() {
         thread::yield_now();
     }
     begun.elapsed().as_secs_f64()
+}
+
+/// Looks at the ports' interfaces, and logs their changes.
+fn look_at_links(links: &mut Links, phases: &Phases, live: &mut Live) {
+    let states = phases.states();
+    let is_down =
+        |port: usize| states.iter().filter_map(|of| of.get(port)).any(|state| *state != PortState::Up);
+    links.look(|port| !is_down(port)).iter().for_each(|(level, line)| live.say(*level, line));
 }
 
 /// Reads the configuration again if that was asked for, and logs the result.

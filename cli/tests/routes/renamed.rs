@@ -45,3 +45,16 @@ fn packets_pass_by_two_interfaces_that_have_swapped_their_names() {
     assert!(has_said(&said, "packet:one", "two"), "{said}");
     assert!(has_said(&said, "packet:two", "one"), "{said}");
 }
+
+/// Seen: the summary showed the address that the interface had at the start.
+#[test]
+fn the_summary_has_the_address_that_an_interface_has_at_the_end() {
+    let Some(router) = Router::start_on(["packet:one", "packet:two"], &["ping"], &[]) else { return };
+    wait_until("packets pass", || router.pings("10.77.2.1"));
+    const NEW: &str = "02:00:00:00:77:01";
+    router.bed.dut.ip(&format!("link set one address {NEW}"));
+    let (summary, said) = router.end_with();
+    let detail = summary["ports"][0]["detail"].as_str().expect("a detail");
+    assert!(detail.ends_with(&format!("address {NEW}")), "{detail}");
+    assert!(said.contains(&format!("interface one now has address {NEW} and MTU ")), "{said}");
+}
