@@ -15,6 +15,15 @@ const WITH_ENDING: usize = 2 * CONNECTIONS;
 /// The interval at which threads check for a connection, and for the end of the run.
 pub const TICK: Duration = Duration::from_millis(20);
 
+/// The connections that are in the way of another one: their number, and whose they are.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Others(pub usize, pub &'static str);
+
+impl Others {
+    /// As many as are served at once.
+    pub const ALL: Others = Others(CONNECTIONS, "clients");
+}
+
 /// A listening socket, and the service for its connections.
 pub trait Service: Send + Sync + 'static {
     type Connection: Send + 'static;
@@ -28,10 +37,10 @@ pub trait Service: Send + Sync + 'static {
     /// closed after this returns, and not before. So a client that sees the end finds room for its next connection.
     fn serve(&self, connection: &mut Self::Connection, over: &AtomicBool);
 
-    /// Returns true if a connection that was accepted is to be served. `is_full` if [`CONNECTIONS`] others are: then one of
-    /// them must end soon.
-    fn admits(&self, _: &Self::Connection, is_full: bool) -> bool {
-        !is_full
+    /// Returns whether a connection that was accepted is to be served, or how many others are in its way. `is_full` if
+    /// [`CONNECTIONS`] others are served: then one of them must end soon.
+    fn admits(&self, _: &Self::Connection, is_full: bool) -> Result<(), Others> {
+        if is_full { Err(Others::ALL) } else { Ok(()) }
     }
 
     /// Tells a client why its connection is not served. Runs on the thread that accepts, which must not wait for
@@ -108,11 +117,13 @@ fn listen<S: Service>(shared: &Arc<Shared<S>>) {
             ticked = Instant::now();
         }
         match shared.service.accept() {
-            Ok(connection) if admits(shared, &connection) => serving.extend(start(shared, connection)),
-            Ok(connection) => {
-                let why = format!("{CONNECTIONS} clients are connected already: try again later");
-                shared.service.refuse(connection, &why);
-            }
+            Ok(connection) => match admits(shared, &connection) {
+                Ok(()) => serving.extend(start(shared, connection)),
+                Err(Others(count, whose)) => {
+                    let why = format!("{count} {whose} are connected already: try again later");
+                    shared.service.refuse(connection, &why);
+                }
+            },
             // There is none, or it is gone already. If file descriptors ran out, wait until another connection
             // ends.
             Err(_) => thread::sleep(TICK),
@@ -121,9 +132,11 @@ fn listen<S: Service>(shared: &Arc<Shared<S>>) {
     serving.into_iter().for_each(|thread| drop(thread.join()));
 }
 
-fn admits<S: Service>(shared: &Shared<S>, connection: &S::Connection) -> bool {
-    let served = shared.served.load(Relaxed);
-    served < WITH_ENDING && shared.service.admits(connection, served >= CONNECTIONS)
+fn admits<S: Service>(shared: &Shared<S>, connection: &S::Connection) -> Result<(), Others> {
+    match shared.served.load(Relaxed) {
+        served if served < WITH_ENDING => shared.service.admits(connection, served >= CONNECTIONS),
+        _ => Err(Others::ALL),
+    }
 }
 
 /// Starts a thread that serves a connection, or refuses the connection if there can be no thread.

@@ -17,7 +17,8 @@ pub struct ScrapeArgs {
     /// There are three histograms. netmem_worker_burst_packets: packets of each round. netmem_worker_latency_seconds: how long packets
     /// were in the worker; each counts with the time of its round, which is an upper bound. The time in a card's rings and in queues
     /// between threads is not included. netmem_port_posted_packets: how full transmit rings are, sampled 50 times a second.
-    /// At most 8 scrapers are served at once, 4 from one address; the oldest that sends no request makes room for the next.
+    /// At most 8 scrapers are served at once, 4 from one address; the oldest that has sent no request for 100 ms makes room for the
+    /// next, and if there is none, the next gets status 503.
     /// docs/prometheus/netmem.rules.yml has alerts.
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse, hide_short_help = true)]
     pub metrics: Option<Address>,

@@ -1,5 +1,6 @@
 //! The connections of scrapers. If there are too many, one that does nothing is given up for a new one.
 
+use crate::listening::Others;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,9 +54,12 @@ impl Connections {
         Slot { all: Arc::clone(&self.all), is_given_up }
     }
 
-    /// Returns true if this connection may be served. If all slots are taken, or its address has too many of them, the
+    /// Returns whether this connection may be served. If all slots are taken, or its address has too many of them, the
     /// oldest connection that does nothing is given up for it.
-    pub fn admits(&self, slot: &Slot, is_full: bool, now: Instant) -> bool {
+    ///
+    /// # Errors
+    /// The connections that are in its way, if each of them has been silent for a short time only.
+    pub fn admits(&self, slot: &Slot, is_full: bool, now: Instant) -> Result<(), Others> {
         let all = lock(&self.all);
         let peer = all.iter().find(|one| slot.is_of(one)).and_then(|one| one.peer);
         let others = || all.iter().filter(|one| !slot.is_of(one));
@@ -63,11 +67,12 @@ impl Connections {
         let its = others().filter(is_its).filter(|one| !one.is_given_up.load(Relaxed)).count();
         let has_many = its >= OF_ONE_ADDRESS;
         if !is_full && !has_many {
-            return true;
+            return Ok(());
         }
         let may_go = others().filter(|one| (!has_many || is_its(one)) && one.may_go(now));
         let oldest = may_go.min_by_key(|one| (one.has_asked, one.since));
-        oldest.map(|one| one.is_given_up.store(true, Relaxed)).is_some()
+        let others = if has_many { Others(OF_ONE_ADDRESS, "clients from this address") } else { Others::ALL };
+        oldest.map(|one| one.is_given_up.store(true, Relaxed)).ok_or(others)
     }
 }
 
@@ -111,21 +116,22 @@ mod tests {
         let silent: Vec<Slot> = (0..8).map(|ms| connections.add(None, at(ms))).collect();
         silent[0].has_asked(at(8));
         let new = connections.add(None, at(50));
-        assert!(connections.admits(&new, false, at(50)), "there is room");
-        assert!(!connections.admits(&new, true, at(50)), "none has been silent for long");
+        assert!(connections.admits(&new, false, at(50)).is_ok(), "there is room");
+        assert_eq!(connections.admits(&new, true, at(50)), Err(Others::ALL), "none has been silent for long");
         let given_up = || silent.iter().map(Slot::is_given_up).collect::<Vec<_>>();
         assert_eq!(given_up(), [false; 8]);
-        assert!(connections.admits(&new, true, at(500)));
+        assert!(connections.admits(&new, true, at(500)).is_ok());
         assert_eq!(given_up(), [false, true, false, false, false, false, false, false]);
-        (2..8).for_each(|_| assert!(connections.admits(&new, true, at(500))));
-        assert!(!connections.admits(&new, true, at(1008)), "the one with a request gets its answer");
-        assert!(connections.admits(&new, true, at(1009)), "which it does not read");
+        (2..8).for_each(|_| assert!(connections.admits(&new, true, at(500)).is_ok()));
+        assert!(connections.admits(&new, true, at(1008)).is_err(), "the one with a request gets its answer");
+        assert!(connections.admits(&new, true, at(1009)).is_ok(), "which it does not read");
         assert_eq!(given_up(), [true; 8]);
         assert!(!new.is_given_up());
         drop(silent);
         assert_eq!(lock(&connections.all).len(), 1);
     }
 
+    /// Seen: the line said that 8 clients were connected, and there were 4.
     #[test]
     fn an_address_has_some_of_the_slots_and_makes_room_among_its_own() {
         let (connections, begun) = (Connections::default(), Instant::now());
@@ -134,11 +140,12 @@ mod tests {
         let elder = connections.add(other, begun);
         let its: Vec<Slot> = (0..OF_ONE_ADDRESS).map(|_| connections.add(one, begun)).collect();
         let mapped = connections.add("::ffff:192.0.2.1".parse().ok(), late);
-        assert!(!connections.admits(&mapped, false, begun), "the others are as new");
-        assert!(connections.admits(&mapped, false, late));
+        let many = Err(Others(OF_ONE_ADDRESS, "clients from this address"));
+        assert_eq!(connections.admits(&mapped, false, begun), many, "the others are as new");
+        assert!(connections.admits(&mapped, false, late).is_ok());
         assert_eq!(its.iter().filter(|slot| slot.is_given_up()).count(), 1);
         let new = connections.add(other, late);
-        assert!(connections.admits(&new, false, late));
+        assert!(connections.admits(&new, false, late).is_ok());
         assert!(!elder.is_given_up());
     }
 }

@@ -9,7 +9,7 @@ use super::source::Source;
 use crate::control::{Socket, refused};
 use crate::delivery::{self, Patience, is_late};
 use crate::failure::Failure;
-use crate::listening::{Server, Service, TICK};
+use crate::listening::{Others, Server, Service, TICK};
 use netmem::system::errno::descriptor_remedy_of;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -136,7 +136,7 @@ impl Service for Metrics {
         Ok(Scraper { stream, slot: self.connections.add(peer, Instant::now()) })
     }
 
-    fn admits(&self, Scraper { slot, .. }: &Scraper, is_full: bool) -> bool {
+    fn admits(&self, Scraper { slot, .. }: &Scraper, is_full: bool) -> Result<(), Others> {
         self.connections.admits(slot, is_full, Instant::now())
     }
 
