@@ -15,6 +15,7 @@ use netmem::page::Memory;
 use netmem::pool::{Holder, Pool, PoolStats};
 use netmem::port::{Port, PortState};
 use netmem_ports::{DeviceSpec, PortSpec};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// The name for pages of any node.
@@ -159,7 +160,7 @@ fn counts(meters: &Meters) -> [(&'static str, u64); 11] {
 
 /// Returns a worker's number, its core, and its counts.
 fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>))) -> Record {
-    let core = core.map_or_else(|| "any".to_owned(), |core| core.to_string());
+    let core = core.map_or_else(|| Value::from("any"), Value::from);
     Record::default().with("name", number.to_string()).with("core", core).with_all(counts(meters)).with_all([
         ("rounds", meters.bursts.counted()),
         ("busy_ns", meters.busy_ns.get()),
@@ -309,6 +310,13 @@ mod tests {
 
     /// Seen: `netmem top` showed a ring that was filled to 800 %, because a port's frames in eight rings were divided by
     /// the slots of one.
+    /// Seen: it was a text here, and a number in the summary.
+    #[test]
+    fn the_core_of_a_worker_is_a_number() {
+        let of = |core| worker_record((0, &(Arc::default(), core))).get("core").cloned();
+        assert_eq!([of(Some(0)), of(None)], [Some(Value::from(0)), Some(Value::from("any"))]);
+    }
+
     #[test]
     fn a_port_has_as_many_queues_as_its_device() {
         let of = |text: &str, name: &str| queues(Some(&port_spec(text).unwrap()), name);

@@ -15,7 +15,7 @@ const PLAIN: &str = "\x1b[0m";
 const GAUGES: [(&str, &[&str]); 12] = [
     ("ports", &["number", "worker", "ring", "rx_queues", "tx_queues", "rx_posted"]),
     ("forward", &["held"]),
-    ("workers", &["held"]),
+    ("workers", &["core", "held"]),
     (
         "pools",
         &[
@@ -83,8 +83,10 @@ impl Look {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", self.paint(BOLD, name));
         let drops = section == "drops";
+        // The core 0 is one like the others.
+        let is_shown = |name: &str, value: &Value| self.all || *value != 0 || name == "core";
         let values: Vec<_> =
-            record.0.iter().filter(|(name, value)| name != "name" && (self.all || *value != 0)).collect();
+            record.0.iter().filter(|(name, value)| name != "name" && is_shown(name, value)).collect();
         if values.is_empty() {
             text.push_str("  none\n");
         }
@@ -201,6 +203,7 @@ mod tests {
     fn a_gauge_has_no_rate() {
         for (section, name) in [
             ("ports", "worker"),
+            ("workers", "core"),
             ("ports", "number"),
             ("ports", "rx_posted"),
             ("routes", "metric"),

@@ -172,11 +172,19 @@ fn port_and_queue(name: &str) -> (&str, &str) {
     }
 }
 
+/// Returns a worker's core. Earlier versions give its number as text.
+fn core(record: &Record) -> String {
+    record
+        .get("core")
+        .and_then(Value::as_u64)
+        .map_or_else(|| record.text("core").to_owned(), |core| core.to_string())
+}
+
 fn worker(record: &Record) -> Worker {
     let of = |name| number(record, name);
     Worker {
         name: record.text("name").to_owned(),
-        core: record.text("core").to_owned(),
+        core: core(record),
         received: of("received").saturating_add(of("taken")),
         handed: of("handed"),
         transmitted: of("transmitted"),
@@ -223,6 +231,12 @@ pub mod tests {
         pools: Vec<Record>,
         drops: Vec<Record>,
         holders: Vec<Record>,
+    }
+
+    #[test]
+    fn the_core_of_a_worker_is_a_number_or_a_text() {
+        let of = |value: Value| core(&Record::default().with("core", value));
+        assert_eq!([of(3.into()), of("3".into()), of("any".into())], ["3", "3", "any"]);
     }
 
     /// Returns the first two answers of a recorded run.
