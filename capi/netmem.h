@@ -22,7 +22,7 @@
  *   -EXDEV   the pool, cache, heads, ready pool or lane belongs to another memory than the worker
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached
- *   -EBUSY   a signal handler made the call and interrupted another call with the same worker
+ *   -EBUSY   a signal handler made the call and interrupted another call with the same worker or stock
  *   -ECHILD  the process is a child (fork(2)) of the process that opened the library. Not refused in a child are calls
  *            for raw frames that take no worker and do not write to the frame. Where the system's pages are larger than
  *            4 KiB, a child is not detected
@@ -361,7 +361,9 @@ typedef struct {
 } netmem_stock_config;
 
 /* Handle of a stock. A stock records which objects of the program are free and which are out (taken). The
- * objects lie in memory of the program. Any thread may use a stock. */
+ * objects lie in memory of the program. Any thread may use a stock. A signal handler may call
+ * netmem_stock_count with an open stock. Its other calls with a stock fail with -EBUSY and change nothing if it
+ * interrupted a call with the same stock. If not, they may wait for another thread's call. */
 typedef struct {
     uint64_t word;
 } netmem_stock;
@@ -1844,7 +1846,7 @@ int netmem_stock_give(netmem_stock stock,
                       uint32_t n,
                       const void *from);
 
-/* Returns the number of free objects, or the negative errno. */
+/* Returns the number of free objects, or the negative errno. It takes no lock. */
 int netmem_stock_count(netmem_stock stock);
 
 /* Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that

@@ -20,8 +20,8 @@ pub fn contained(call: &str, work: impl FnOnce() -> Result<i32, Failure>) -> i32
     let _uncancelled = Uncancelled::begin();
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(number)) => number,
-        Ok(Err(Failure { closed: Some((what, word)), .. })) => {
-            misuse::refused(Kind::Closed, call, what, word, Site::UNKNOWN)
+        Ok(Err(Failure { barred: Some((barred, what, word)), .. })) => {
+            misuse::refused(Kind::from(barred), call, what, word, Site::UNKNOWN)
         }
         Ok(Err(failure)) => failure.record(),
         Err(panic) => Failure::new(ENOTRECOVERABLE, format!("a bug in netmem: {}", said(&*panic))).record(),

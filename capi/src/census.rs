@@ -5,6 +5,7 @@
 //! slices, the query ends: its handle names no stock that is opened later.
 
 use crate::code::Code;
+use crate::failure::Barred;
 use crate::stock::{self, Counts, Moment, Object, Stock};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -32,12 +33,12 @@ pub struct Census {
 }
 
 /// Counts the objects of a stock by state, and returns its counters. `cached` holds the addresses that lie in caches of
-/// the program. Returns None if the stock was closed or never opened.
+/// the program.
 ///
 /// If no object moves meanwhile, each number is exact. Otherwise the total, the free objects and the counters are those
 /// of the moment at which the query began, and the others add up to the same total.
 #[cold]
-pub fn census(word: u64, cached: &[usize]) -> Option<(Census, Counts)> {
+pub fn census(word: u64, cached: &[usize]) -> Result<(Census, Counts), Barred> {
     let different = sorted(cached);
     let before = stock::with(word, |stock| stock.moment())?;
     // First, because the caches change fastest.
@@ -57,13 +58,13 @@ pub fn census(word: u64, cached: &[usize]) -> Option<(Census, Counts)> {
     }
     let Moment { total, free, counts } = before;
     let (inside, duplicated) = (within.min(out), cached.len() - within - foreign);
-    Some((Census { total, free, cached: inside, out: out - inside, duplicated, foreign }, counts))
+    Ok((Census { total, free, cached: inside, out: out - inside, duplicated, foreign }, counts))
 }
 
 /// Returns the code addresses at which objects of a stock were taken that are out and not among `cached`, with their
-/// numbers, largest first. Returns None if the stock was closed or never opened.
+/// numbers, largest first.
 #[cold]
-pub fn holders(word: u64, cached: &[usize]) -> Option<Vec<(Code, u64)>> {
+pub fn holders(word: u64, cached: &[usize]) -> Result<Vec<(Code, u64)>, Barred> {
     let cached = sorted(cached);
     let total = stock::with(word, |stock| stock.moment().total)?;
     let mut by_place = BTreeMap::new();
@@ -74,7 +75,7 @@ pub fn holders(word: u64, cached: &[usize]) -> Option<Vec<(Code, u64)>> {
     })?;
     let mut all: Vec<(Code, u64)> = by_place.into_iter().map(|(at, n)| (Code(at), n)).collect();
     all.sort_by_key(|(_, n)| Reverse(*n));
-    Some(all)
+    Ok(all)
 }
 
 /// The different addresses, in order.
@@ -86,8 +87,8 @@ fn sorted(addresses: &[usize]) -> Vec<usize> {
 }
 
 /// Calls `each`, without the lock, with each of the first `total` objects of a stock that is out. Objects that are added
-/// meanwhile have larger numbers. Returns None if the stock was closed or never opened.
-fn each_out(word: u64, total: usize, mut each: impl FnMut(Object)) -> Option<()> {
+/// meanwhile have larger numbers.
+fn each_out(word: u64, total: usize, mut each: impl FnMut(Object)) -> Result<(), Barred> {
     let mut slice: Vec<Object> = Vec::with_capacity(SLICE);
     for from in (0..total).step_by(SLICE) {
         slice.clear();
@@ -95,7 +96,7 @@ fn each_out(word: u64, total: usize, mut each: impl FnMut(Object)) -> Option<()>
         stock::with(word, |stock| slice.extend_from_slice(stock.numbered(numbers)))?;
         slice.iter().filter(|object| object.is_out()).for_each(|object| each(*object));
     }
-    Some(())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -120,15 +121,15 @@ mod tests {
             addresses(1..objects + 1).into_iter().for_each(|one| stock.add(one).unwrap());
             stock.give(&addresses(1..free + 1), Code::UNKNOWN).len()
         });
-        assert_eq!(made, Some(0));
+        assert_eq!(made, Ok(0));
         word
     }
 
     /// Takes so many objects and gives them back.
     fn move_some(word: u64, n: usize) {
         let mut some = vec![0; n];
-        assert_eq!(stock::with(word, |stock| stock.take(&mut some, Code::UNKNOWN)), Some(true));
-        assert_eq!(stock::with(word, |stock| stock.give(&some, Code::UNKNOWN).len()), Some(0));
+        assert_eq!(stock::with(word, |stock| stock.take(&mut some, Code::UNKNOWN)), Ok(true));
+        assert_eq!(stock::with(word, |stock| stock.give(&some, Code::UNKNOWN).len()), Ok(0));
     }
 
     /// Seen: a query of a million objects held the lock for 9 to 15 ms, in which no lcore took an object or gave one back.
@@ -148,9 +149,9 @@ mod tests {
                 }
                 seen += 1;
             });
-            assert_eq!((said, seen), (Some(()), 3 * SLICE - 8));
+            assert_eq!((said, seen), (Ok(()), 3 * SLICE - 8));
         });
-        assert_eq!(stock::close(word), Some(3 * SLICE - 8));
+        assert_eq!(stock::close(word), Ok(3 * SLICE - 8));
     }
 
     #[test]
@@ -167,7 +168,7 @@ mod tests {
         });
         let (now, counts) = census(word, &[]).unwrap();
         assert_eq!((now.free, now.out, counts.given), (total, 0, counts.taken + total as u64));
-        assert_eq!(stock::close(word), Some(0));
+        assert_eq!(stock::close(word), Ok(0));
     }
 
     #[test]
@@ -180,11 +181,11 @@ mod tests {
         assert_eq!((now.total, now.free, now.cached, now.out), (4 * SLICE, SLICE, 2 * SLICE, SLICE));
         assert_eq!(
             (now.duplicated, holders(word, &cached)),
-            (SLICE / 2 + 1, Some(vec![(Code(0), SLICE as u64)]))
+            (SLICE / 2 + 1, Ok(vec![(Code(0), SLICE as u64)]))
         );
-        assert_eq!(stock::with(word, |stock| stock.take(&mut [0; 5], Code(7))), Some(true));
-        assert_eq!(holders(word, &[]), Some(vec![(Code(0), 3 * SLICE as u64), (Code(7), 5)]));
-        assert_eq!(stock::close(word), Some(3 * SLICE + 5));
+        assert_eq!(stock::with(word, |stock| stock.take(&mut [0; 5], Code(7))), Ok(true));
+        assert_eq!(holders(word, &[]), Ok(vec![(Code(0), 3 * SLICE as u64), (Code(7), 5)]));
+        assert_eq!(stock::close(word), Ok(3 * SLICE + 5));
     }
 
     #[test]
@@ -193,14 +194,14 @@ mod tests {
         let (mut seen, mut next) = (0, 0);
         let said = each_out(word, 2 * SLICE, |_| {
             if seen == 0 {
-                assert_eq!(stock::close(word), Some(2 * SLICE));
+                assert_eq!(stock::close(word), Ok(2 * SLICE));
                 next = stock_of(2 * SLICE, 0);
             }
             seen += 1;
         });
-        assert_eq!((said, seen), (None, SLICE));
-        assert!(census(word, &[]).is_none() && holders(word, &[]).is_none());
-        assert_eq!(stock::close(next), Some(2 * SLICE));
+        assert_eq!((said, seen), (Err(Barred::Closed), SLICE));
+        assert!(census(word, &[]).is_err() && holders(word, &[]).is_err());
+        assert_eq!(stock::close(next), Ok(2 * SLICE));
     }
 
     #[test]
@@ -210,16 +211,16 @@ mod tests {
         let said = each_out(word, 2 * SLICE, |_| {
             seen += 1;
             let added = stock::with(word, |stock| stock.add(64 * (2 * SLICE + seen)).is_ok());
-            assert_eq!(added, Some(true));
+            assert_eq!(added, Ok(true));
         });
-        assert_eq!((said, seen), (Some(()), 2 * SLICE));
+        assert_eq!((said, seen), (Ok(()), 2 * SLICE));
         seen = 0;
         let said = each_out(word, 4 * SLICE, |_| {
             seen += 1;
             let out = stock::with(word, |stock| stock.clear());
-            assert_eq!(out, Some(if seen == 1 { 4 * SLICE } else { 0 }));
+            assert_eq!(out, Ok(if seen == 1 { 4 * SLICE } else { 0 }));
         });
-        assert_eq!((said, seen), (Some(()), SLICE));
-        assert_eq!(stock::close(word), Some(0));
+        assert_eq!((said, seen), (Ok(()), SLICE));
+        assert_eq!(stock::close(word), Ok(0));
     }
 }

@@ -1,11 +1,20 @@
 //! The result of a call: a number, or a negative errno with a line of text that the thread keeps.
 
-use crate::errno::{ECHILD, EFAULT, EINVAL, ENOBUFS, ESTALE};
+use crate::errno::{EBUSY, ECHILD, EFAULT, EINVAL, ENOBUFS, ESTALE};
 use crate::process;
 use netmem::pool::NoRoom;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::fmt::{self, Write};
+
+/// Why a call cannot use a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barred {
+    /// It was closed or never opened.
+    Closed,
+    /// The call is of a signal handler, which interrupted a call with this stock.
+    Busy,
+}
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -14,22 +23,33 @@ pub struct Failure {
     pub errno: i32,
     /// One line of text.
     pub text: String,
-    /// What is closed, and its handle, if that is the reason. The call counts and reports it as misuse.
-    pub closed: Option<(&'static str, u64)>,
+    /// The kind of thing, and its handle, if that is the reason. The call counts and reports it as misuse.
+    pub barred: Option<(Barred, &'static str, u64)>,
 }
 
 impl Failure {
     /// Makes a failure with this text.
     #[cold]
     pub fn new(errno: i32, text: impl ToString) -> Failure {
-        Failure { errno, text: text.to_string(), closed: None }
+        Failure { errno, text: text.to_string(), barred: None }
     }
 
     /// Makes the failure for a handle of something that was closed, or never opened.
     #[cold]
     pub fn closed(what: &'static str, word: u64) -> Failure {
         let text = format!("the {what} was closed, or never opened");
-        Failure { closed: Some((what, word)), ..Failure::new(ESTALE, text) }
+        Failure { barred: Some((Barred::Closed, what, word)), ..Failure::new(ESTALE, text) }
+    }
+
+    /// Makes the failure for a stock that a call cannot use. It takes no memory if a call was interrupted.
+    #[cold]
+    pub fn barred(barred: Barred, word: u64) -> Failure {
+        match barred {
+            Barred::Closed => Failure::closed("stock", word),
+            Barred::Busy => {
+                Failure { errno: EBUSY, text: String::new(), barred: Some((barred, "stock", word)) }
+            }
+        }
     }
 
     /// Makes the failure for an argument that is not valid.

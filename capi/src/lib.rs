@@ -6,7 +6,7 @@
 //! - `objects.rs` has the uses of objects, pages, packets and shared frames. `packets.rs` turns the handles of
 //!   packets and shared frames into what they name.
 //! - `stock.rs` does the same for objects that a program has already, by their addresses. `census.rs` says where
-//!   they are.
+//!   they are, and `lock.rs` refuses a signal handler what the interrupted call holds.
 //! - `lanes.rs` has the ends of lanes between workers, and `lane_packets.rs` the packets in lanes.
 //! - `workers.rs` lets one thread at a time use a worker.
 //! - `misuse.rs` counts and reports refused handles. `report.rs` passes the lines on. `answer.rs` turns what a slow call returns into its number.
@@ -28,6 +28,8 @@ mod errno;
 mod failure;
 mod lane_packets;
 mod lanes;
+#[allow(unsafe_code)]
+mod lock;
 mod misuse;
 #[allow(unsafe_code)]
 mod objects;

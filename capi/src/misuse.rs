@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
-use crate::failure::{CHILD, Failure};
+use crate::failure::{Barred, CHILD, Failure};
 use crate::report::{self, Limit, Origin};
 use crate::sites::{self, Recorded, Site};
 use crate::stderr::WHOLE;
@@ -79,7 +79,11 @@ const KINDS: [(&str, i32, &str); 15] = [
     ),
     ("closed", ESTALE, "it was closed, or never opened"),
     ("child", ECHILD, CHILD),
-    ("reentered", EBUSY, "a call with this worker is in progress: do not call netmem from a signal handler"),
+    (
+        "reentered",
+        EBUSY,
+        "a call with this worker or stock is in progress: do not call netmem from a signal handler",
+    ),
 ];
 
 /// An object that a stock refused to take back.
@@ -104,6 +108,15 @@ impl Kind {
             Bad::Over(None) | Bad::Again => Kind::Stale,
             Bad::Loose => Kind::Detached,
             Bad::OtherWorkers => Kind::WrongWorker,
+        }
+    }
+}
+
+impl From<Barred> for Kind {
+    fn from(barred: Barred) -> Kind {
+        match barred {
+            Barred::Closed => Kind::Closed,
+            Barred::Busy => Kind::Reentered,
         }
     }
 }

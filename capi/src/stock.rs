@@ -3,17 +3,20 @@
 //! A stock serves programs that have objects already and need a list of the free ones, such as a DPDK mempool. Any
 //! thread takes objects and gives them back, by address. A stock records for each object whether it is out, and the
 //! call site of its last use. So a call that gives an object back twice, or one that is not of the stock, is refused at
-//! once, even if two threads do so at the same time: each call locks the stock. Queries are in `census.rs`.
+//! once, even if two threads do so at the same time: each call locks the stock. A signal handler that interrupted such a
+//! call is refused, and may only ask how many objects are free. Queries are in `census.rs`.
 
 use crate::code::Code;
 use crate::errno::{ENFILE, ENOBUFS, ENOMEM};
-use crate::failure::Failure;
+use crate::failure::{Barred, Failure};
+use crate::lock::{Held, Lock};
 use crate::misuse::{Kind, Refused};
 use crate::word;
 use std::cell::Cell;
 use std::collections::TryReserveError;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// Maximum number of stocks.
 const STOCKS: usize = 4096;
@@ -23,18 +26,24 @@ pub const OBJECTS_MAX: usize = 1 << 30;
 
 /// The place of a stock. It has its own cache lines, because each call changes it.
 #[repr(align(128))]
-struct Place(Mutex<Option<Kept>>);
+struct Place {
+    kept: Lock<Option<Kept>>,
+    /// The handle of the stock, 0 if there is none, and the number of its free objects: a signal handler reads them while the
+    /// interrupted call holds the lock. They change only under the lock.
+    word: AtomicU64,
+    free: AtomicUsize,
+}
 
 /// A cell, because it has no invalid values: with one of those for None, the table would not be all zeros and would
 /// take its megabyte in the file of the library.
 type Kept = Cell<Stock>;
 
-static PLACES: [Place; STOCKS] = [const { Place(Mutex::new(None)) }; STOCKS];
+static PLACES: [Place; STOCKS] =
+    [const { Place { kept: Lock::new(None), word: AtomicU64::new(0), free: AtomicUsize::new(0) } }; STOCKS];
 
 /// The objects, and which of them are free.
 #[derive(Debug)]
 pub struct Stock {
-    word: u64,
     pub name: String,
     room: usize,
     /// By number.
@@ -95,20 +104,30 @@ pub struct Moment {
     pub counts: Counts,
 }
 
-/// Locks and returns the stock of this handle. Returns None if it was closed or never opened.
+/// Locks and returns the stock of this handle.
 #[inline]
-fn find(word: u64) -> Option<Found> {
-    let place = PLACES.get(word::place(word))?;
-    let mut stock = place.0.lock().unwrap_or_else(PoisonError::into_inner);
-    stock.as_mut().is_some_and(|stock| stock.get_mut().word == word).then_some(stock)
+fn find(word: u64) -> Result<(&'static Place, Held<'static, Option<Kept>>), Barred> {
+    let place = PLACES.get(word::place(word)).ok_or(Barred::Closed)?;
+    let kept = place.kept.lock().ok_or(Barred::Busy)?;
+    if place.word.load(Relaxed) == word { Ok((place, kept)) } else { Err(Barred::Closed) }
 }
-
-type Found = MutexGuard<'static, Option<Kept>>;
 
 /// Calls `with` with the stock of this handle, which is locked during the call.
 #[inline]
-pub fn with<R>(word: u64, with: impl FnOnce(&mut Stock) -> R) -> Option<R> {
-    find(word)?.as_mut().map(Cell::get_mut).map(with)
+pub fn with<R>(word: u64, with: impl FnOnce(&mut Stock) -> R) -> Result<R, Barred> {
+    let (place, mut kept) = find(word)?;
+    let stock = kept.as_mut().map(Cell::get_mut).ok_or(Barred::Closed)?;
+    let result = with(stock);
+    place.free.store(stock.free.len(), Relaxed);
+    Ok(result)
+}
+
+/// Returns the number of free objects, without the lock. Returns None if the stock was closed or never opened.
+#[inline]
+pub fn free(word: u64) -> Option<usize> {
+    let place = PLACES.get(word::place(word)).filter(|_| word != 0)?;
+    let free = place.free.load(Relaxed);
+    (place.word.load(Relaxed) == word).then_some(free)
 }
 
 /// Opens a stock for at most `room` objects. Returns its handle.
@@ -124,10 +143,12 @@ pub fn open(name: &str, room: usize) -> Result<u64, Failure> {
     drop(tried::<u32>(places).map_err(none)?);
     let numbers = vec![0; places];
     for (at, place) in PLACES.iter().enumerate() {
-        let mut stock = place.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if stock.is_none() {
+        // One that an interrupted call has is not free.
+        if let Some(mut kept) = place.kept.lock().filter(|kept| kept.is_none()) {
             let (word, name, counts) = (word::new(at), name.to_owned(), Counts::default());
-            *stock = Some(Cell::new(Stock { word, name, room, objects, numbers, free, counts }));
+            *kept = Some(Cell::new(Stock { name, room, objects, numbers, free, counts }));
+            place.free.store(0, Relaxed);
+            place.word.store(word, Relaxed);
             return Ok(word);
         }
     }
@@ -141,11 +162,13 @@ fn tried<T>(room: usize) -> Result<Vec<T>, TryReserveError> {
     Ok(list)
 }
 
-/// Closes a stock. Returns the number of its objects that are out, or None if there is no such stock.
+/// Closes a stock. Returns the number of its objects that are out.
 #[cold]
-pub fn close(word: u64) -> Option<usize> {
-    let gone = find(word)?.take();
-    gone.map(|stock| stock.into_inner().out())
+pub fn close(word: u64) -> Result<usize, Barred> {
+    let (place, mut kept) = find(word)?;
+    place.word.store(0, Relaxed);
+    let gone = kept.take().ok_or(Barred::Closed)?;
+    Ok(gone.into_inner().out())
 }
 
 impl Stock {
@@ -239,11 +262,6 @@ impl Stock {
         let counts = &mut self.counts;
         *if kind == Kind::FreedTwice { &mut counts.freed_twice } else { &mut counts.made_up } += 1;
         refused.push(Refused { kind, address, before });
-    }
-
-    /// Returns the number of free objects.
-    pub fn free(&self) -> usize {
-        self.free.len()
     }
 
     fn out(&self) -> usize {

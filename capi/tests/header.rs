@@ -30,7 +30,7 @@ const HEAD: &str = "\
  *   -EXDEV   the pool, cache, heads, ready pool or lane belongs to another memory than the worker
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached
- *   -EBUSY   a signal handler made the call and interrupted another call with the same worker
+ *   -EBUSY   a signal handler made the call and interrupted another call with the same worker or stock
  *   -ECHILD  the process is a child (fork(2)) of the process that opened the library. Not refused in a child are calls
  *            for raw frames that take no worker and do not write to the frame. Where the system's pages are larger than
  *            4 KiB, a child is not detected

@@ -49,6 +49,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "port::xdp::held",
     "capi::src::api",
     "capi::src::code",
+    "capi::src::lock",
     "capi::src::objects",
     "capi::src::packets",
     "capi::src::pools",

@@ -6,7 +6,7 @@ use crate::answer::answer;
 use crate::census::{self, Census};
 use crate::code::Code;
 use crate::errno::ENOBUFS;
-use crate::failure::{Failure, first_of, short};
+use crate::failure::{Barred, Failure, first_of, short};
 use crate::misuse::{self, Kind, refused_object};
 use crate::process;
 use crate::sites::Site;
@@ -16,7 +16,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 
 /// Handle of a stock. A stock records which objects of the program are free and which are out (taken). The
-/// objects lie in memory of the program. Any thread may use a stock.
+/// objects lie in memory of the program. Any thread may use a stock. A signal handler may call
+/// netmem_stock_count with an open stock. Its other calls with a stock fail with -EBUSY and change nothing if it
+/// interrupted a call with the same stock. If not, they may wait for another thread's call.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_stock {
@@ -113,7 +115,7 @@ pub unsafe extern "C" fn netmem_stock_open(
 pub extern "C" fn netmem_stock_close(stock: netmem_stock) -> c_int {
     answer("netmem_stock_close", || {
         let out = stock::close(stock.word);
-        let out = out.ok_or_else(|| Failure::closed("stock", stock.word))?;
+        let out = out.map_err(|barred| Failure::barred(barred, stock.word))?;
         Ok(i32::try_from(out).unwrap_or(i32::MAX))
     })
 }
@@ -131,7 +133,7 @@ pub unsafe extern "C" fn netmem_stock_add(stock: netmem_stock, objects: *const *
         // SAFETY: the promise of C.
         let objects = unsafe { addresses(objects, n as usize) }?;
         let added = stock::with(stock.word, |stock| objects.iter().try_for_each(|&one| stock.add(one)));
-        added.ok_or_else(|| Failure::closed("stock", stock.word))??;
+        added.map_err(|barred| Failure::barred(barred, stock.word))??;
         Ok(0)
     })
 }
@@ -143,7 +145,7 @@ pub unsafe extern "C" fn netmem_stock_add(stock: netmem_stock, objects: *const *
 pub extern "C" fn netmem_stock_clear(stock: netmem_stock) -> c_int {
     answer("netmem_stock_clear", || {
         let out = stock::with(stock.word, |stock| stock.clear());
-        let out = out.ok_or_else(|| Failure::closed("stock", stock.word))?;
+        let out = out.map_err(|barred| Failure::barred(barred, stock.word))?;
         Ok(i32::try_from(out).unwrap_or(i32::MAX))
     })
 }
@@ -172,13 +174,13 @@ pub unsafe extern "C" fn netmem_stock_take(
         return child(stock, CALL);
     }
     match stock::with(stock.word, |stock| stock.take(objects, Code(from.addr()))) {
-        Some(true) => 0,
+        Ok(true) => 0,
         // A driver asks again and again: this takes no memory.
-        Some(false) => {
+        Ok(false) => {
             short(ENOBUFS, format_args!("{CALL}: fewer than {n} objects are free"));
             -ENOBUFS
         }
-        None => closed(stock, CALL),
+        Err(barred) => unusable(barred, stock, CALL),
     }
 }
 
@@ -206,8 +208,9 @@ pub unsafe extern "C" fn netmem_stock_give(
         return child(stock, CALL);
     }
     let from = Code(from.addr());
-    let Some(refused) = stock::with(stock.word, |stock| stock.give(objects, from)) else {
-        return closed(stock, CALL);
+    let refused = match stock::with(stock.word, |stock| stock.give(objects, from)) {
+        Ok(refused) => refused,
+        Err(barred) => return unusable(barred, stock, CALL),
     };
     if refused.is_empty() {
         return 0;
@@ -220,8 +223,8 @@ pub unsafe extern "C" fn netmem_stock_give(
 
 #[cold]
 #[inline(never)]
-fn closed(stock: netmem_stock, call: &str) -> c_int {
-    misuse::refused(Kind::Closed, call, "stock", stock.word, Site::UNKNOWN)
+fn unusable(barred: Barred, stock: netmem_stock, call: &str) -> c_int {
+    misuse::refused(Kind::from(barred), call, "stock", stock.word, Site::UNKNOWN)
 }
 
 #[cold]
@@ -230,14 +233,14 @@ fn child(stock: netmem_stock, call: &str) -> c_int {
     misuse::refused(Kind::Child, call, "stock", stock.word, Site::UNKNOWN)
 }
 
-/// Returns the number of free objects, or the negative errno.
+/// Returns the number of free objects, or the negative errno. It takes no lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_stock_count(stock: netmem_stock) -> c_int {
     if process::is_child() {
         return child(stock, "netmem_stock_count");
     }
-    let free = stock::with(stock.word, |stock| stock.free());
-    free.map_or_else(|| closed(stock, "netmem_stock_count"), |free| free as c_int)
+    let closed = || unusable(Barred::Closed, stock, "netmem_stock_count");
+    stock::free(stock.word).map_or_else(closed, |free| free as c_int)
 }
 
 /// Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that
@@ -261,7 +264,7 @@ pub unsafe extern "C" fn netmem_stock_ledger(
         // SAFETY: the promise of C.
         let (to, cached) = unsafe { (place("ledger", ledger)?, addresses(cached, n)?) };
         let found = census::census(stock.word, cached);
-        let found = found.ok_or_else(|| Failure::closed("stock", stock.word))?;
+        let found = found.map_err(|barred| Failure::barred(barred, stock.word))?;
         let (Census { total, free, cached, out, duplicated, foreign }, counts) = found;
         let Counts { taken, given, short, freed_twice, made_up, .. } = counts;
         *to = netmem_stock_counts {
@@ -300,7 +303,7 @@ pub unsafe extern "C" fn netmem_stock_holders(
         // SAFETY: the promise of C.
         let cached = unsafe { addresses(cached, n) }?;
         let all = census::holders(stock.word, cached);
-        let all = all.ok_or_else(|| Failure::closed("stock", stock.word))?;
+        let all = all.map_err(|barred| Failure::barred(barred, stock.word))?;
         // SAFETY: the promise of C.
         unsafe { list(holders, room, all.into_iter().map(|(at, n)| holder(at, n))) }
     })

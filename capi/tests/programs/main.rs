@@ -138,6 +138,12 @@ fn a_signal_handler_that_interrupts_a_report_is_refused_and_waits_for_no_lock() 
     assert_eq!(run("tests/c/signal.c", &[]), "all as it should be\n");
 }
 
+/// Seen: the handler waited for the lock of the stock, which the interrupted call held, and the program never ended.
+#[test]
+fn a_signal_handler_that_interrupts_a_call_with_a_stock_waits_for_no_lock_and_may_end_the_program() {
+    assert_eq!(run("tests/c/stock_signal.c", &[]), "all as it should be\n");
+}
+
 /// Seen: each take of an empty stock made a string, while a driver asks millions of times a second.
 #[test]
 fn calls_that_fail_again_and_again_take_no_memory() {
