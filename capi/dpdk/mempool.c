@@ -19,6 +19,7 @@
 #include <rte_mempool.h>
 #include <rte_telemetry.h>
 #include <rte_version.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,9 +52,11 @@ struct known {
 
 static struct known *first;
 /* The process that listed the newest of them. */
-static pid_t listed_by;
+static _Atomic pid_t listed_by;
 /* Protects the list. Never held while the ops of a mempool move objects. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Whether this thread has the list or waits for it. */
+static __thread volatile sig_atomic_t has_list;
 
 /* The objects in the caches of the lcores. */
 struct cached {
@@ -62,6 +65,28 @@ struct cached {
     /* False if the caches cannot be read: rte_eal_cleanup has unmapped them, or there is no memory for a copy. */
     bool is_known;
 };
+
+/* Returns false if a signal handler asks, for instance by exit(3), that interrupted a call of this thread that has the list. */
+static bool lock_list(void)
+{
+    if (has_list)
+        return false;
+    has_list = true;
+    pthread_mutex_lock(&list_lock);
+    return true;
+}
+
+static void unlock_list(void)
+{
+    pthread_mutex_unlock(&list_lock);
+    has_list = false;
+}
+
+/* Whether this is a child (fork(2)) of the process that has the mempools: another thread of that process may have had the lock. */
+static bool is_child(void)
+{
+    return listed_by != 0 && getpid() != listed_by;
+}
 
 /* Waits of 10 ms for room in the file of the reports, for the whole process. */
 static atomic_int waits_left = 100;
@@ -132,14 +157,14 @@ static const char *or_unknown(const char *place)
     return place[0] ? place : "an unknown place (the mempool has a cache for each lcore)";
 }
 
-/* Reads the caches and then the ledger of a mempool. Returns false if there is no stock. */
-static bool take_census(const struct known *pool, struct cached *cached, netmem_stock_counts *counts)
+/* Reads the caches and then the ledger of a mempool. Returns what netmem_stock_ledger does; the caches are only read if that is not negative. */
+static int take_census(const struct known *pool, struct cached *cached, netmem_stock_counts *counts)
 {
     *cached = cached_of(pool);
-    if (netmem_stock_ledger(pool->stock, cached->objects, cached->n, counts) >= 0)
-        return true;
-    free(cached->objects);
-    return false;
+    int said = netmem_stock_ledger(pool->stock, cached->objects, cached->n, counts);
+    if (said < 0)
+        free(cached->objects);
+    return said;
 }
 
 /* Whether a second census shows the same as this one: otherwise threads move objects, and one that is on its way is in two places. */
@@ -149,7 +174,7 @@ static bool is_at_rest(const struct known *pool, const struct cached *cached, co
     struct cached again;
     netmem_stock_counts then;
     nanosleep(&moment, NULL);
-    if (!take_census(pool, &again, &then))
+    if (take_census(pool, &again, &then) < 0)
         return false;
     bool is_same = again.n == cached->n && then.taken == counts->taken && then.returned == counts->returned
         && (again.n == 0 || memcmp(again.objects, cached->objects, again.n * sizeof(void *)) == 0);
@@ -163,7 +188,10 @@ static void say(const struct known *pool, const char *when)
     netmem_stock_counts counts;
     netmem_stock_holder holders[HOLDERS];
     struct cached cached;
-    if (!take_census(pool, &cached, &counts))
+    int said = take_census(pool, &cached, &counts);
+    if (said == -EBUSY)
+        report("netmem: mempool %s %s: cannot be read: a call was interrupted", pool->name, when);
+    if (said < 0)
         return;
     report("netmem: mempool %s %s: %" PRIu64 " objects: %" PRIu64 " free, %" PRIu64 " in caches, %" PRIu64 " out%s; %" PRIu64
            " taken, %" PRIu64 " given back, %" PRIu64 " freed twice, %" PRIu64 " made up, %" PRIu64 " failed calls",
@@ -198,13 +226,14 @@ static void on_event(enum rte_mempool_event event, struct rte_mempool *mp, void 
     (void)unused;
     if (event != RTE_MEMPOOL_EVENT_DESTROY)
         return;
-    pthread_mutex_lock(&list_lock);
+    if (is_child() || !lock_list())
+        return;
     for (struct known *pool = first; pool; pool = pool->next)
         if (pool->mp == mp) {
             forget_freed(mp);
             say(pool, "at its end");
         }
-    pthread_mutex_unlock(&list_lock);
+    unlock_list();
 }
 
 static int alloc_stock(struct rte_mempool *mp)
@@ -225,23 +254,33 @@ static int alloc_stock(struct rte_mempool *mp)
         free(pool);
         return said;
     }
+    if (!lock_list()) {
+        netmem_stock_close(pool->stock);
+        free(pool);
+        return -EBUSY;
+    }
     pool->mp = mp;
     pool->caches = mp->cache_size > 0 ? mp->local_cache : NULL;
     mp->pool_id = pool->stock.word;
-    pthread_mutex_lock(&list_lock);
     pool->next = first;
     first = pool;
     listed_by = getpid();
     if (!is_registered && rte_mempool_event_callback_register(on_event, NULL) < 0)
         report("netmem: what mempools hold at their end is not said: no callback");
     is_registered = true;
-    pthread_mutex_unlock(&list_lock);
+    unlock_list();
     return 0;
 }
 
 static void free_stock(struct rte_mempool *mp)
 {
-    pthread_mutex_lock(&list_lock);
+    if (is_child()) {
+        /* Refused, counted and reported. */
+        netmem_stock_close((netmem_stock){mp->pool_id});
+        return;
+    }
+    if (!lock_list())
+        return;
     for (struct known **at = &first; *at; at = &(*at)->next)
         if ((*at)->mp == mp) {
             struct known *pool = *at;
@@ -250,7 +289,7 @@ static void free_stock(struct rte_mempool *mp)
             free(pool);
             break;
         }
-    pthread_mutex_unlock(&list_lock);
+    unlock_list();
 }
 
 static const void *place(const struct rte_mempool *mp, const void *from)
@@ -443,10 +482,11 @@ static int each(struct rte_tel_data *data, void (*add)(struct answer *, const st
 {
     struct answer answer = {data, 0, 0};
     rte_tel_data_start_dict(data);
-    pthread_mutex_lock(&list_lock);
+    if (!lock_list())
+        return -EBUSY;
     for (const struct known *pool = first; pool; pool = pool->next)
         add(&answer, pool);
-    pthread_mutex_unlock(&list_lock);
+    unlock_list();
     if (answer.left_out > 0)
         add_number(data, "left_out", answer.left_out);
     return 0;
@@ -485,13 +525,19 @@ RTE_INIT(netmem_tell)
     rte_telemetry_register_cmd("/netmem/holders", tell_holders, "Where objects that are out were taken. No parameters.");
 }
 
-/* Reports the mempools that were not freed when the program ends. In a child of fork(2) another thread may have had the lock. */
+/* Reports the mempools that were not freed when the program ends. A signal handler can end it in the middle of a call: what that call
+ * holds is refused, which is no reason to abort a program that ends. */
 RTE_FINI(netmem_end)
 {
-    if (getpid() != listed_by)
+    if (listed_by == 0 || is_child())
         return;
-    pthread_mutex_lock(&list_lock);
+    if (netmem_policy() == NETMEM_ABORT)
+        netmem_set_policy(NETMEM_REPORT);
+    if (!lock_list()) {
+        report("netmem: mempools at the program's end: cannot be read: a call was interrupted");
+        return;
+    }
     for (const struct known *pool = first; pool; pool = pool->next)
         say(pool, "at the program's end");
-    pthread_mutex_unlock(&list_lock);
+    unlock_list();
 }

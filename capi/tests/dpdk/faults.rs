@@ -101,6 +101,15 @@ fn caches_that_cannot_be_read_are_no_leak_in_telemetry() {
     assert!(parts(&holders).is_empty(), "{holders}");
 }
 
+/// Seen: the program never ended, since its end waited for the lock that the interrupted call held.
+#[test]
+fn a_program_may_end_in_a_signal_handler_that_interrupted_a_call() {
+    let Some(dpdk) = dpdk("dpdk-test") else { return };
+    let said = run(&dpdk, "0", "interrupted");
+    let end = "mempool planted at the program's end: cannot be read: a call was interrupted";
+    assert_eq!(lines(&said, end).len(), 1, "{said}");
+}
+
 /// Seen: 16 of 20 places, and nothing said that there were more.
 #[test]
 fn the_places_of_a_leak_that_are_not_listed_are_counted() {

@@ -1,12 +1,15 @@
 /* A DPDK program as it is, with faults that were planted: planted EAL-ARGUMENTS -- CACHE HOW. HOW: "left" ends without rte_mempool_free,
  * "freed" with it, "many" frees an mbuf many times, "unreadable" leaves caches that cannot be read, "asked" too and waits until its
- * input ends, "places" loses an mbuf at each of 20 places, and "named" has a mempool whose name is not UTF-8. */
+ * input ends, "places" loses an mbuf at each of 20 places, "named" has a mempool whose name is not UTF-8, and "interrupted" ends in a
+ * signal handler that interrupted a call of the mempool. */
 #include <rte_eal.h>
 #include <rte_mbuf.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define MBUFS 1024
@@ -64,6 +67,29 @@ static void hide_caches(void)
         abort();
 }
 
+static void end_in_a_call(int number)
+{
+    void *object;
+    struct rte_mempool_ops *ops = rte_mempool_get_ops(pool->ops_index);
+    (void)number;
+    int said = rte_mempool_avail_count(pool) <= MBUFS ? ops->dequeue(pool, &object, 1) : 0;
+    if (said == -EBUSY)
+        exit(0);
+    if (said == 0)
+        ops->enqueue(pool, &object, 1);
+}
+
+static void work_until_a_call_is_interrupted(void)
+{
+    struct rte_mbuf *mbufs[64];
+    struct itimerval every = {{0, 1000}, {0, 1000}};
+    signal(SIGALRM, end_in_a_call);
+    setitimer(ITIMER_REAL, &every, NULL);
+    for (;;)
+        if (rte_pktmbuf_alloc_bulk(pool, mbufs, 64) == 0)
+            rte_pktmbuf_free_bulk(mbufs, 64);
+}
+
 int main(int argc, char **argv)
 {
     int said = rte_eal_init(argc, argv);
@@ -85,6 +111,8 @@ int main(int argc, char **argv)
         rte_pktmbuf_free(more[i]);
     if (strcmp(how, "freed") == 0)
         rte_mempool_free(pool);
+    if (strcmp(how, "interrupted") == 0)
+        work_until_a_call_is_interrupted();
     if (strcmp(how, "places") == 0)
         loses_at_twenty_places();
     if (strcmp(how, "unreadable") == 0 || strcmp(how, "asked") == 0)
