@@ -7,22 +7,17 @@
  * arrives here together with many others, long after the program gave it back. So the call site is recorded only without such caches.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #define _GNU_SOURCE
-#include <ctype.h>
+#include "pools.h"
 #include <errno.h>
 #include <execinfo.h>
 #include <inttypes.h>
-#include <netmem.h>
 #include <pthread.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_eal.h>
-#include <rte_mempool.h>
-#include <rte_telemetry.h>
-#include <rte_version.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,27 +25,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
-#define add_number rte_tel_data_add_dict_uint
-#else
-#define add_number rte_tel_data_add_dict_u64
-#endif
-
-/* Maximum number of call sites in a report of holders, and of calls in the backtrace of a misuse. */
-#define HOLDERS 16
+/* Maximum number of calls in the backtrace of a misuse. */
 #define CALLS 10
 
-/* A mempool that uses these ops. */
-struct known {
-    struct known *next;
-    struct rte_mempool *mp;
-    netmem_stock stock;
-    /* The caches of all lcores. NULL if the mempool has no caches. */
-    const struct rte_mempool_cache *caches;
-    char name[RTE_MEMPOOL_NAMESIZE];
-};
-
-static struct known *first;
+struct known *first;
 /* The process that listed the newest of them. */
 static _Atomic pid_t listed_by;
 /* Protects the list. Never held while the ops of a mempool move objects. */
@@ -58,16 +36,7 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Whether this thread has the list or waits for it. */
 static __thread volatile sig_atomic_t has_list;
 
-/* The objects in the caches of the lcores. */
-struct cached {
-    void **objects;
-    size_t n;
-    /* False if the caches cannot be read: rte_eal_cleanup has unmapped them, or there is no memory for a copy. */
-    bool is_known;
-};
-
-/* Returns false if a signal handler asks, for instance by exit(3), that interrupted a call of this thread that has the list. */
-static bool lock_list(void)
+bool lock_list(void)
 {
     if (has_list)
         return false;
@@ -76,7 +45,7 @@ static bool lock_list(void)
     return true;
 }
 
-static void unlock_list(void)
+void unlock_list(void)
 {
     pthread_mutex_unlock(&list_lock);
     has_list = false;
@@ -129,7 +98,7 @@ static bool read_own(void *to, const void *from, size_t bytes)
     return bytes == 0 || process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)bytes;
 }
 
-static struct cached cached_of(const struct known *pool)
+struct cached cached_of(const struct known *pool)
 {
     struct cached cached = {NULL, 0, true}, unknown = {NULL, 0, false};
     uint32_t len[RTE_MAX_LCORE];
@@ -152,7 +121,7 @@ static struct cached cached_of(const struct known *pool)
     return cached;
 }
 
-static const char *or_unknown(const char *place)
+const char *or_unknown(const char *place)
 {
     return place[0] ? place : "an unknown place (the mempool has a cache for each lcore)";
 }
@@ -398,112 +367,6 @@ static const struct rte_mempool_ops ops = {
 
 RTE_MEMPOOL_REGISTER_OPS(ops);
 
-/* An answer, a dictionary of parts. */
-struct answer {
-    struct rte_tel_data *data;
-    unsigned int parts;
-    /* Parts that it has no room for. */
-    uint64_t left_out;
-};
-
-/* Adds a part to an answer. DPDK 22.11 accepts parts with names only in dictionaries, and only some characters in names. */
-static void add_part(struct answer *answer, const char *name, struct rte_tel_data *part)
-{
-    char plain[RTE_MEMPOOL_NAMESIZE + 16];
-    snprintf(plain, sizeof plain, "%s", name);
-    for (char *at = plain; *at; at++)
-        if (!isalnum((unsigned char)*at))
-            *at = '_';
-    /* One entry is for the number of those that are left out. */
-    if (answer->parts < RTE_TEL_MAX_DICT_ENTRIES - 1 && rte_tel_data_add_dict_container(answer->data, plain, part, 0) == 0) {
-        answer->parts++;
-        return;
-    }
-    answer->left_out++;
-    rte_tel_data_free(part);
-}
-
-/* Adds the ledger of one mempool. */
-static void add_ledger(struct answer *answer, const struct known *pool)
-{
-    netmem_stock_counts counts;
-    struct cached cached = cached_of(pool);
-    int adds_up = netmem_stock_ledger(pool->stock, cached.objects, cached.n, &counts);
-    free(cached.objects);
-    struct rte_tel_data *one = adds_up < 0 ? NULL : rte_tel_data_alloc();
-    if (!one) {
-        answer->left_out++;
-        return;
-    }
-    rte_tel_data_start_dict(one);
-    rte_tel_data_add_dict_string(one, "name", pool->name);
-    rte_tel_data_add_dict_int(one, "adds_up", adds_up);
-    /* 0: what is in caches is counted as out. */
-    rte_tel_data_add_dict_int(one, "caches_known", cached.is_known);
-    add_number(one, "total", counts.total);
-    add_number(one, "free", counts.free);
-    add_number(one, "cached", counts.cached);
-    add_number(one, "out", counts.out);
-    add_number(one, "duplicated", counts.duplicated);
-    add_number(one, "taken", counts.taken);
-    add_number(one, "returned", counts.returned);
-    add_number(one, "failed", counts.failed);
-    add_number(one, "freed_twice", counts.freed_twice);
-    add_number(one, "made_up", counts.made_up);
-    add_part(answer, pool->name, one);
-}
-
-/* Adds the call sites that hold objects of one mempool. None if its caches cannot be read: what they have would be among the objects. */
-static void add_holders(struct answer *answer, const struct known *pool)
-{
-    netmem_stock_holder holders[HOLDERS];
-    struct cached cached = cached_of(pool);
-    int n = cached.is_known ? netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS) : 0;
-    free(cached.objects);
-    if (n > HOLDERS)
-        answer->left_out += n - HOLDERS;
-    for (int i = 0; i < n && i < HOLDERS; i++) {
-        char name[RTE_MEMPOOL_NAMESIZE + 16];
-        struct rte_tel_data *one = rte_tel_data_alloc();
-        if (!one) {
-            answer->left_out += RTE_MIN(n, HOLDERS) - i;
-            return;
-        }
-        snprintf(name, sizeof name, "%s_%d", pool->name, i);
-        rte_tel_data_start_dict(one);
-        rte_tel_data_add_dict_string(one, "name", pool->name);
-        rte_tel_data_add_dict_string(one, "place", or_unknown(holders[i].site));
-        add_number(one, "objects", holders[i].objects);
-        add_part(answer, name, one);
-    }
-}
-
-static int each(struct rte_tel_data *data, void (*add)(struct answer *, const struct known *))
-{
-    struct answer answer = {data, 0, 0};
-    rte_tel_data_start_dict(data);
-    if (!lock_list())
-        return -EBUSY;
-    for (const struct known *pool = first; pool; pool = pool->next)
-        add(&answer, pool);
-    unlock_list();
-    if (answer.left_out > 0)
-        add_number(data, "left_out", answer.left_out);
-    return 0;
-}
-
-static int tell_mempools(const char *command, const char *parameters, struct rte_tel_data *data)
-{
-    (void)command, (void)parameters;
-    return each(data, add_ledger);
-}
-
-static int tell_holders(const char *command, const char *parameters, struct rte_tel_data *data)
-{
-    (void)command, (void)parameters;
-    return each(data, add_holders);
-}
-
 /* The policy for misuse, for a program that does not know the library. */
 RTE_INIT(netmem_read_policy)
 {
@@ -517,12 +380,6 @@ RTE_INIT(netmem_read_policy)
             return;
         }
     report("netmem: NETMEM_POLICY=%.100s is no policy and has no effect: give count, report or abort", name);
-}
-
-RTE_INIT(netmem_tell)
-{
-    rte_telemetry_register_cmd("/netmem/mempools", tell_mempools, "Where the objects of netmem's mempools are. No parameters.");
-    rte_telemetry_register_cmd("/netmem/holders", tell_holders, "Where objects that are out were taken. No parameters.");
 }
 
 /* Reports the mempools that were not freed when the program ends. A signal handler can end it in the middle of a call: what that call

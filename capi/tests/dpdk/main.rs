@@ -1,6 +1,7 @@
 //! Programs of DPDK as they are packaged, with netmem's mempool ops.
 
 mod faults;
+mod many;
 mod pmd;
 #[path = "../programs/prefix.rs"]
 #[allow(dead_code)]
