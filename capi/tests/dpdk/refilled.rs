@@ -20,11 +20,12 @@ fn a_mempool_that_is_populated_again_after_a_failure_has_all_its_objects() {
         let [line] = lines(&said, &format!("mempool {pool} at its end"))[..] else { panic!("{said}") };
         line.to_owned()
     };
-    let refilled = end("refilled");
-    assert!(refilled.contains(": 20000 objects: 20000 free, 0 in caches, 0 out;"), "{said}");
-    assert!(refilled.contains(" 0 freed twice, 0 made up"), "{said}");
-    // Its objects are not lost: DPDK freed their memory.
-    assert!(end("failed").contains(": 0 objects: 0 free, 0 in caches, 0 out;"), "{said}");
+    // All are back in the first. Those of the second are not lost: DPDK freed their memory. Seen: of a mempool that was freed as it
+    // should be there was a line, 3,000 in a loop.
+    assert!(
+        ["refilled", "failed"].iter().all(|pool| lines(&said, &format!("mempool {pool} ")).is_empty()),
+        "{said}"
+    );
     // DPDK puts every object that it places into the mempool: each of these was there already.
     assert!(
         end("twice").contains(": 8 objects: 8 free,") && lines(&said, ": freed_twice: ").len() == 8,
