@@ -90,7 +90,7 @@ fn check_statistics(log: &str) {
     assert!(of("RX-packets:") > 1000, "{log}");
     assert_eq!(of("RX-packets:") + 64, of("TX-packets:"), "{log}");
     assert_eq!((of("RX-dropped:"), of("TX-dropped:")), (0, 0), "{log}");
-    assert!(log.contains(" 0 freed twice, 0 made up"), "{log}");
+    assert!(!log.contains("freed_twice") && !log.contains("made_up"), "{log}");
 }
 
 #[test]
