@@ -1366,7 +1366,8 @@ int netmem_port_arm(netmem_worker worker,
 int netmem_port_disarm(netmem_worker worker, netmem_port port);
 
 /* Returns the descriptor on which the thread sleeps. While the port is armed, it becomes readable when
- * something arrives. The port owns the descriptor and closes it.
+ * something arrives. The port owns the descriptor and closes it. It may be another one, or none, after each
+ * netmem_port_arm: ask for it before each sleep, and register it again in an epoll set of the program (epoll_ctl).
  * Returns -EINVAL if the port has no such descriptor: poll it instead. */
 int netmem_port_fd(netmem_worker worker,
                    netmem_port port);

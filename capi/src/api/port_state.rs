@@ -65,7 +65,8 @@ pub extern "C" fn netmem_port_disarm(worker: netmem_worker, port: netmem_port) -
 }
 
 /// Returns the descriptor on which the thread sleeps. While the port is armed, it becomes readable when
-/// something arrives. The port owns the descriptor and closes it.
+/// something arrives. The port owns the descriptor and closes it. It may be another one, or none, after each
+/// netmem_port_arm: ask for it before each sleep, and register it again in an epoll set of the program (epoll_ctl).
 /// Returns -EINVAL if the port has no such descriptor: poll it instead.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_int {
