@@ -9,6 +9,7 @@ mod installed;
 mod limits;
 mod offloads;
 mod options;
+mod places;
 mod prefix;
 mod remedies;
 mod reports;
