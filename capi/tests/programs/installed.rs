@@ -1,6 +1,6 @@
 //! The archive, and its installation by the Makefile.
 
-use crate::prefix::{command, good, make, prefix, scratch};
+use crate::prefix::{command, folder, good, make, output, prefix, said, scratch};
 
 /// Seen: libnetmem.a had 1290 global symbols, among them `rust_eh_personality`, which another archive from Rust has too.
 #[test]
@@ -20,6 +20,18 @@ fn what_was_built_is_installed_without_cargo() {
     make(&["install", "CARGO=false"], &other);
     assert!(other.join("lib/libnetmem.so").exists() && other.join("lib/libnetmem.a").exists());
     assert!(["tsan.supp", "valgrind.supp"].iter().all(|name| other.join("share/netmem").join(name).exists()));
+}
+
+/// Seen: make installed into the folder of the sources, and with a space into two folders.
+#[test]
+fn a_prefix_that_is_relative_or_has_a_space_is_refused_in_one_line() {
+    for bad in ["PREFIX=rel/x", "PREFIX=/tmp/a b", "PREFIX=", "DESTDIR=rel"] {
+        let out = output(command("make").arg("-C").arg(folder()).args(["--dry-run", "install", bad]));
+        let said = said(&out);
+        assert!(!out.status.success(), "{bad}\n{said}");
+        let line = format!("{bad}: give a folder that begins with / and has no space");
+        assert!(said.lines().any(|one| one.contains(&line)), "{said}");
+    }
 }
 
 /// Seen: make looked in target/release, where cargo with a target puts nothing.
