@@ -1,5 +1,6 @@
 //! Programs of DPDK as they are packaged, with netmem's mempool ops.
 
+mod alone;
 mod faults;
 mod many;
 mod pmd;
