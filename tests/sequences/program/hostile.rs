@@ -35,8 +35,6 @@ impl Device for Hostile {
     fn receive(&mut self, rooms: &mut RxBuffers<'_>, _: &Writer<PortCounters>) -> usize {
         let (all, n) = (rooms.len(), rooms.len().min(usize::from(self.mood.load(Relaxed) >> 2)));
         for (i, mut room) in rooms.iter_mut().enumerate() {
-            // The frames that it did not report the last time.
-            room.trim(0).unwrap();
             if i < n {
                 View::write(room.put(64).unwrap());
                 self.register.tick();
