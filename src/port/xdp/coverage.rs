@@ -42,8 +42,8 @@ impl Coverage {
         self.is_due = true;
     }
 
-    /// Returns whether the interface should be asked, if `left` packets of the first queue behind the known ones have been
-    /// left to the kernel. A complaint that stands is not worth a wait while packets come.
+    /// Returns whether the interface should be asked, if `left` packets of the first queue behind the known ones have
+    /// been left to the kernel. A complaint that stands is not worth a wait while packets come.
     fn is_to_ask(&self, is_silent: bool, left: Option<u64>) -> bool {
         self.is_whole && (is_silent || self.is_due || self.complaint.is_none() && left != self.left)
     }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Its counters are the sums of all its queues. It is down while one of them is. There is one exception: a queue other
 /// than the first that is only missing, because the interface came back with fewer receive queues. No packet comes by a
 /// missing queue. If the interface gets more queues than the ports have that were opened on all of them,
-/// [`complaint`](Port::complaint) says so: packets that come by the new queues go to the kernel until the port is closed
-/// and opened again.
+/// [`complaint`](Port::complaint) says so: packets that come by the new queues go to the kernel until the port is
+/// closed and opened again.
 #[derive(Debug)]
 pub struct XdpQueues {
     /// `xdp:eth0:0,2`
