@@ -188,7 +188,7 @@ fn the_end_of_the_terminal_keeps_the_finished_turns_and_the_run_says_that_it_end
     let ended = run.end();
     let said = String::from_utf8_lossy(&ended.out.stderr).into_owned();
     assert_eq!(ended.out.status.code(), Some(130), "{said}");
-    assert!(said.contains("a second Ctrl-C ends it at once, and they are lost"), "{said}");
+    assert!(said.contains("a second Ctrl-C ends it at once, and what was measured is lost"), "{said}");
     ended.whole_setups();
 }
 

@@ -17,8 +17,8 @@ const STEPS: u64 = 1_000;
 const REST: Duration = Duration::from_millis(200);
 
 /// The line after the first signal.
-const ENDING: &str = "netmem: the run ends: the running set-up is given up, and the finished ones are kept; a second Ctrl-C ends it \
-    at once, and they are lost";
+const ENDING: &str = "netmem: the run ends: what is finished is kept; a second Ctrl-C ends it at once, and what was measured is \
+    lost";
 
 /// Reports and progress.
 pub struct Screen {
