@@ -1,6 +1,7 @@
 //! `netmem lab`: runs the experiments of crate `netmem-lab` on a terminal.
 
 mod screen;
+mod signals;
 
 use crate::args::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::failure::Failure;
@@ -41,7 +42,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
 /// a report that could not be written. [`Failure::Interrupted`] if a signal left something out.
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
-    if !stop::ignores_hang_up() {
+    if !signals::ignores_hang_up() {
         stop::on_hang_up()?;
     }
     let (quick, json, set) = (args.quick, args.json.clone(), args.set.clone());

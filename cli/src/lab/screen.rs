@@ -1,10 +1,11 @@
 //! The output of a lab run: reports on standard output, and progress on standard error. On a terminal the progress
 //! is a bar. Otherwise it is a line for each experiment, and one for each time that all are set up again.
 
+use super::signals;
 use crate::failure::Failure;
 use crate::log::{self, Level};
+use crate::output;
 use crate::top::columns;
-use crate::{output, stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use netmem_lab::{Progress, Remaining, table};
 use std::io::{self, IsTerminal, Write};
@@ -57,7 +58,7 @@ impl Screen {
     /// [`Failure::Input`] if the handler cannot be installed.
     pub fn announce_end(&self) -> Result<(), Failure> {
         let bar = self.bar.clone();
-        stop::when_asked(move || {
+        signals::when_asked(move || {
             let say = || log::say(Level::Info, ENDING);
             bar.map_or_else(say, |bar| bar.suspend(say));
         })
