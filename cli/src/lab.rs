@@ -91,15 +91,15 @@ fn unbegun(names: &[String], reports: &[Report]) -> Option<&'static str> {
     lacking.next().map(|e| e.name)
 }
 
-/// Returns a line for each experiment that was named and has no row, though nothing failed. Of a run of all experiments the
-/// lines are printed: there is none for which all experiments have what they need.
+/// Returns a line for each experiment that was named and cannot measure here. Of a run of all experiments the lines are
+/// printed: there is none for which all experiments have what they need.
 fn unmeasured(names: &[String], reports: &[Report]) -> Vec<String> {
-    let is_unmeasured = |report: &&Report| report.rows.is_empty() && report.ok() && !report.interrupted;
     let line = |report: &Report| {
-        let why = report.notes.iter().find(|note| note.starts_with(NOTHING));
-        format!("{}: {}", report.experiment, why.map_or("nothing is measured: see its notes", String::as_str))
+        let why = report.notes.iter().find(|note| note.starts_with(NOTHING))?;
+        Some(format!("{}: {why}", report.experiment))
     };
-    let lines: Vec<String> = reports.iter().filter(is_unmeasured).map(line).collect();
+    let lines: Vec<String> =
+        reports.iter().filter(|report| report.rows.is_empty()).filter_map(line).collect();
     if !is_all(names) {
         return lines;
     }
