@@ -101,7 +101,7 @@ fn of_routes_that_differ_only_in_protocol_scope_or_source_the_one_that_is_not_de
 /// old one until the next resync.
 #[test]
 fn ipv6_routes_with_an_mtu_of_their_own_while_the_mtu_of_their_link_changes() {
-    after_each(&[
+    let router = compared_after_each(&[
         "-6 route add fd01::/32 via fd77:2::1 mtu 1400",
         "-6 route add fd02::/32 via fd77:2::1 mtu lock 1400",
         "-6 route add fd03::/32 mtu 1350 nexthop via fd77:1::1 nexthop via fd77:2::1",
@@ -110,6 +110,9 @@ fn ipv6_routes_with_an_mtu_of_their_own_while_the_mtu_of_their_link_changes() {
         "link set one mtu 1290",
         "link set one mtu 1500",
     ]);
+    if let Some(router) = router {
+        router.end_saying(" now has address ");
+    }
 }
 
 /// Seen: a route's own MTU was not heeded.
