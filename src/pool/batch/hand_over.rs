@@ -38,10 +38,13 @@ impl Batch {
         HandOver { drain, end, place, w }
     }
 
-    /// Empties the first `n` frames ([`Frame::empty_all`]).
+    /// Empties the first `n` frames ([`Frame::empty_all`]). If none has data, they are not borrowed for change, by which the
+    /// batch would forget their pool.
     #[inline(always)]
     pub(crate) fn empty_first(&mut self, n: usize) {
-        Frame::empty_all(&mut self[..n]);
+        if Frame::any_has_data(&self[..n]) {
+            Frame::empty_used(&mut self[..n]);
+        }
     }
 
     /// Records that the frames from index `before` on came from `place`, and belong to the program again.
@@ -79,9 +82,14 @@ impl Frame {
     /// A word read for each frame; a look-up of its pool for each frame that has data.
     #[inline(always)]
     pub(crate) fn empty_all(frames: &mut [Frame]) {
-        if frames.iter().fold(0, |any, frame| any | frame.len()) != 0 {
+        if Frame::any_has_data(frames) {
             Frame::empty_used(frames);
         }
+    }
+
+    #[inline(always)]
+    fn any_has_data(frames: &[Frame]) -> bool {
+        frames.iter().fold(0, |any, frame| any | frame.len()) != 0
     }
 
     #[cold]
