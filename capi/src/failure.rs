@@ -12,7 +12,7 @@ use std::fmt::{self, Write};
 pub enum Barred {
     /// It was closed or never opened.
     Closed,
-    /// The call is of a signal handler, which interrupted a call with this stock.
+    /// A signal handler made the call, and it had interrupted a call with this stock.
     Busy,
 }
 

@@ -1,9 +1,9 @@
 //! HOT: a lock that knows which thread holds it.
 //!
 //! A signal handler can interrupt the call that holds a lock, and make calls itself, also by exit(3). If it then waited
-//! for the lock, it would wait for ever. So the word that is the lock is the number of the thread that holds it: taking the
-//! lock and saying who has it are one instruction, and a thread that has it already is refused. A mutex of the library
-//! with a note of its holder beside it has a gap between the two.
+//! for the lock, it would never return. So the lock is one word, which holds the number of the thread that has it. One
+//! instruction takes the lock and records the thread, and a thread that has it already is refused. With a mutex and a
+//! second word for its thread, a signal could come between the two.
 //!
 //! # Soundness
 //! Unsafe code: access to what the lock protects. It is followed only by a [`Held`], which exists from the exchange of

@@ -20,9 +20,6 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 /// The time limit of a quick run of all experiments, in seconds.
 const QUICK_BUDGET: u64 = 600;
 
-/// How the note of an experiment begins that cannot measure here.
-const NOTHING: &str = "nothing is measured: ";
-
 fn is_all(names: &[String]) -> bool {
     names.iter().any(|name| name == "all")
 }
@@ -94,12 +91,8 @@ fn unbegun(names: &[String], reports: &[Report]) -> Option<&'static str> {
 /// Returns a line for each experiment that was named and cannot measure here. Of a run of all experiments the lines are
 /// printed: there is none for which all experiments have what they need.
 fn unmeasured(names: &[String], reports: &[Report]) -> Vec<String> {
-    let line = |report: &Report| {
-        let why = report.notes.iter().find(|note| note.starts_with(NOTHING))?;
-        Some(format!("{}: {why}", report.experiment))
-    };
-    let lines: Vec<String> =
-        reports.iter().filter(|report| report.rows.is_empty()).filter_map(line).collect();
+    let line = |report: &Report| Some(format!("{}: {}", report.experiment, report.unmeasured()?));
+    let lines: Vec<String> = reports.iter().filter_map(line).collect();
     if !is_all(names) {
         return lines;
     }

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::history::{History, Lengths, is_asked};
-use crate::json::{Check, Counters, Params, Pauses, Published, Ratio, Report, Row, shared};
+use crate::json::{Check, Counters, NOTHING, Params, Pauses, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
 use crate::method::pauses::Gaps;
 use crate::method::placement::{self, PARAMETER as PLACEMENT, Placement};
@@ -369,6 +369,11 @@ impl<'a> Bench<'a> {
     /// Adds a note for the reader.
     pub fn note(&mut self, note: impl Into<String>) {
         self.report.notes.push(note.into());
+    }
+
+    /// Notes why an experiment that needs root and network namespaces cannot measure here.
+    pub fn note_nothing_measured(&mut self, why: impl Display) {
+        self.note(format!("{NOTHING}it needs root and network namespaces: {why}"));
     }
 
     /// Returns the last reported ratio of these two variants over all rounds.

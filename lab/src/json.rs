@@ -190,7 +190,17 @@ impl Ratio {
     }
 }
 
+/// How the note of an experiment begins that cannot measure on its host.
+pub(crate) const NOTHING: &str = "nothing is measured: ";
+
 impl Report {
+    /// Returns the note that says why the experiment could not measure on this host. None if it measured, or if its loop is
+    /// counted by valgrind and not timed.
+    pub fn unmeasured(&self) -> Option<&str> {
+        let note = self.notes.iter().find(|note| note.starts_with(NOTHING))?;
+        self.rows.is_empty().then_some(note)
+    }
+
     /// Returns true if every check held.
     pub fn ok(&self) -> bool {
         self.checks.iter().all(|check| check.ok)

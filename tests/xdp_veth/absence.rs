@@ -348,7 +348,7 @@ fn a_port_of_several_queues_carries_on_where_its_interface_comes_back_with_fewer
     );
 }
 
-/// Seen: without privileges, the port tried in vain to open a socket for ever, was not called failed, and its state
+/// Seen: without privileges, the port went on trying to open a socket, `is_failed` was false, and its state
 /// asked for capabilities.
 #[test]
 fn a_granted_port_without_privileges_has_failed_when_its_interface_is_removed() {

@@ -71,7 +71,7 @@ pub fn all() -> io::Result<(BTreeMap<String, Interface>, Parents)> {
     Ok((interfaces.collect(), parents))
 }
 
-/// Returns an address for which an interface itself receives, with the interface's index, or None if the entry is of another kind.
+/// Returns the index of an interface and a MAC address that it receives frames for. None for an entry of another kind.
 fn received_address(body: &[u8]) -> Option<(u32, &[u8])> {
     let (header, attributes) = body.split_at_checked(NEIGHBOUR)?;
     let state = u16::from_ne_bytes(*header[STATE..].first_chunk()?);

@@ -59,8 +59,7 @@ fn may_write(out: &Path) -> io::Result<()> {
 }
 
 /// Writes `text` to `path`, whole or not at all: into a file beside it, which then takes its name, and has the mode and owner
-/// of an earlier one. A pipe or device
-/// is written to directly.
+/// of an earlier one. A pipe or device is written to directly.
 ///
 /// # Errors
 /// [`LabError::Output`] if it cannot be written. An earlier page stays.

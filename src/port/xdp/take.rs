@@ -31,7 +31,8 @@ pub struct TakeControl {
     /// The initial rules, by which further ports of the interface identify it.
     first: Take,
     taking: Mutex<Taking>,
-    /// Number of ports with these rules that are not closed. No lock, which a child process could find locked for ever.
+    /// Number of ports with these rules that are not closed. It has no lock: a thread that a child process does not have
+    /// could hold one.
     ports: AtomicU32,
 }
 

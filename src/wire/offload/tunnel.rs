@@ -47,7 +47,7 @@ impl Layers {
 /// Returns the number of bytes before the IP header within a GRE packet, and whether it is IPv6.
 fn within_gre(packet: &[u8]) -> Option<(usize, bool)> {
     let [flags, version, kind @ ..] = *packet.first_chunk::<4>()?;
-    // Checksum, key and sequence number (RFC 2890). All other bits are of other versions, or out of use.
+    // The flags of checksum, key and sequence number (RFC 2890). A header with any other bit has another format.
     if flags & !0xb0 != 0 || version != 0 {
         return None;
     }

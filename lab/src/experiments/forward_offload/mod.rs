@@ -89,7 +89,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         return Ok(());
     };
     if let Err(why) = Veths::lay().and_then(|veths| veths.ports(64).map(drop)) {
-        bench.note(format!("nothing is measured: it needs root and network namespaces: {why}"));
+        bench.note_nothing_measured(why);
         return Ok(());
     }
     let folder = Folder::new().map_err(SetUpError::at("a folder"))?;

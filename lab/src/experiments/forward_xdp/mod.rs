@@ -108,7 +108,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let memory = middle::memory_of_dpdk(devices, RING);
     // What is missing is also found before anything is measured.
     if let Err(why) = Veths::lay().and_then(|veths| veths.ports(RING).map(drop)) {
-        bench.note(format!("nothing is measured: it needs root and network namespaces: {why}"));
+        bench.note_nothing_measured(why);
         return Ok(());
     }
     let testpmd = middle::find("dpdk-testpmd");
