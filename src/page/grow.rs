@@ -183,11 +183,10 @@ fn decay_large(shared: &Shared, w: &mut Worker, alarms: &mut Vec<Alarm>) {
     let moving = Moving::begin(shared.lane(w));
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
-        local.large.decay(|number| {
+        local.decay_large(lane, |number| {
             back[n] = number;
             n += 1;
         });
-        lane.cached_large.set(local.large.kept().into());
     }
     shared.put(&back[..n], alarms);
     moving.end_at_node(n);

@@ -4,6 +4,7 @@
 //! the worker's share.
 
 use crate::limits::LOCAL_ORDER_MAX;
+use std::mem;
 
 /// The lowest order of these lists.
 const FIRST: u8 = LOCAL_ORDER_MAX + 1;
@@ -11,23 +12,25 @@ const FIRST: u8 = LOCAL_ORDER_MAX + 1;
 pub(super) const LISTS: usize = 6;
 /// Maximum number of blocks in a list.
 const MOST: usize = 2;
+/// In a place: no block. The number of a larger block has the mark, and so is never 0.
+const NOTHING: u32 = 0;
 
 /// The lists of one worker.
+///
+/// A list has no length: while a block is taken and kept in turn, each call would wait for the length that the other
+/// stored.
 #[derive(Debug, Default)]
 pub(super) struct Large {
-    /// Block numbers, newest last.
-    numbers: [[u32; MOST]; LISTS],
-    len: [u8; LISTS],
-    /// Maximum number of blocks that each list keeps now.
+    /// The numbers of the blocks in each list.
+    places: [[u32; MOST]; LISTS],
+    /// The number of places that each list uses now. Invariant: the others have nothing, and blocks in all the used places
+    /// would have `most` pages at most.
     high: [u8; LISTS],
-    /// The pages in all lists together, and their maximum.
-    kept: u32,
     most: u32,
 }
 
 /// The pages of a block of the `list`-th list.
-#[inline(always)]
-fn pages(list: usize) -> u32 {
+fn pages(list: usize) -> usize {
     1 << (usize::from(FIRST) + list)
 }
 
@@ -43,52 +46,71 @@ impl Large {
         Large { most, ..Large::default() }
     }
 
-    /// Takes the newest block of an order.
+    /// Takes a block of an order.
     #[inline(always)]
     pub(super) fn pop(&mut self, order: u8) -> Option<u32> {
         self.take(list_of(order)?)
     }
 
-    /// Takes the newest block of a list.
+    /// Takes a block of a list.
     #[inline(always)]
     fn take(&mut self, at: usize) -> Option<u32> {
-        let newest = self.len[at].wrapping_sub(1);
-        let number = *self.numbers[at].get(usize::from(newest))?;
-        self.len[at] = newest;
-        self.kept -= pages(at);
-        Some(number)
+        let place = self.places[at].iter_mut().find(|place| **place != NOTHING)?;
+        Some(mem::replace(place, NOTHING))
     }
 
     /// Keeps a block. Returns false if there is no room, or the order has no list.
     #[inline(always)]
     pub(super) fn push(&mut self, order: u8, number: u32) -> bool {
         let Some(at) = list_of(order) else { return false };
-        let (len, kept) = (self.len[at], self.kept + pages(at));
-        let Some(place) = self.numbers[at].get_mut(usize::from(len)) else { return false };
-        if len >= self.high[at] || kept > self.most {
-            return false;
-        }
+        let mut places = self.places[at].iter_mut().take(usize::from(self.high[at]));
+        let Some(place) = places.find(|place| **place == NOTHING) else { return false };
         *place = number;
-        self.len[at] = len + 1;
-        self.kept = kept;
         true
     }
 
-    /// Handles an empty list: it keeps one more block from now on.
+    /// Handles an empty list: it keeps one more block from now on, if need be at the cost of lists that do not have
+    /// all the blocks that they may keep.
     pub(super) fn missed(&mut self, order: u8) {
-        if let Some(at) = list_of(order) {
-            self.high[at] = (self.high[at] + 1).min(MOST as u8);
+        let Some(at) = list_of(order).filter(|&at| usize::from(self.high[at]) < MOST) else { return };
+        let others = (0..LISTS).rev().filter(|&other| other != at);
+        let unused = |large: &Large, other| usize::from(large.high[other]) - large.len(other);
+        let most: usize = others.clone().map(|other| unused(self, other) * pages(other)).sum();
+        if self.room() + most < pages(at) {
+            return;
         }
+        for other in others {
+            while self.room() < pages(at) && unused(self, other) > 0 {
+                // There is a place for every block.
+                let _ = self.shrink(other);
+            }
+        }
+        self.high[at] += 1;
+    }
+
+    /// The pages that no list may keep yet.
+    fn room(&self) -> usize {
+        let may_keep: usize =
+            self.high.iter().enumerate().map(|(at, &high)| usize::from(high) * pages(at)).sum();
+        self.most as usize - may_keep
     }
 
     /// Lets each list keep one block less. The excess blocks come out.
-    pub(super) fn decay(&mut self, mut give: impl FnMut(u32)) {
-        for at in 0..LISTS {
-            self.high[at] = self.high[at].saturating_sub(1);
-            if self.len[at] > self.high[at] {
-                self.take(at).into_iter().for_each(&mut give);
-            }
+    pub(super) fn decay(&mut self, give: impl FnMut(u32)) {
+        (0..LISTS).filter_map(|at| self.shrink(at)).for_each(give);
+    }
+
+    /// Lets a list use one place less. Returns the block for which there is no place any more.
+    fn shrink(&mut self, at: usize) -> Option<u32> {
+        self.high[at] = self.high[at].checked_sub(1)?;
+        let (used, rest) = self.places[at].split_at_mut(usize::from(self.high[at]));
+        let last = mem::replace(&mut rest[0], NOTHING);
+        match used.iter_mut().find(|place| **place == NOTHING) {
+            Some(place) => *place = last,
+            None if last != NOTHING => return Some(last),
+            None => {}
         }
+        None
     }
 
     /// Takes all blocks out.
@@ -100,9 +122,14 @@ impl Large {
         }
     }
 
-    /// The pages inside.
-    pub(super) fn kept(&self) -> u32 {
-        self.kept
+    /// The number of blocks in a list.
+    fn len(&self, at: usize) -> usize {
+        self.places[at].iter().filter(|place| **place != NOTHING).count()
+    }
+
+    /// The pages in all lists.
+    pub(super) fn pages(&self) -> usize {
+        (0..LISTS).map(|at| self.len(at) * pages(at)).sum()
     }
 }
 
@@ -117,22 +144,52 @@ mod tests {
         for wanted in [1, 2, 2] {
             large.missed(4);
             assert_eq!((1..=3).filter(|&number| large.push(4, number)).count(), wanted);
-            assert_eq!((large.kept(), large.pop(9)), (16 * wanted as u32, None));
+            assert_eq!((large.pages(), large.pop(9)), (16 * wanted, None));
             let mut out = Vec::new();
             large.drain(|number| out.push(number));
             assert_eq!(out.len(), wanted);
         }
-        assert_eq!((large.kept(), large.pop(4)), (0, None));
+        assert_eq!((large.pages(), large.pop(4)), (0, None));
     }
 
     #[test]
     fn all_lists_together_keep_no_more_pages_than_there_is_room_for() {
         let mut large = Large::new(16 + 512);
-        (0..2 * u8::MAX as u16).for_each(|order| large.missed(order as u8));
-        assert!(large.push(9, 7) && !large.push(8, 8), "16 pages are left");
-        assert!(large.push(4, 9) && !large.push(4, 10));
+        large.missed(9);
+        assert!(large.push(9, 7));
+        for order in (0..=u8::MAX).chain(0..=u8::MAX) {
+            large.missed(order);
+        }
+        assert!(large.push(4, 9) && !large.push(4, 10), "16 pages were left");
+        assert!(!large.push(8, 8), "there is no room beside the block that is kept");
         assert!(!large.push(3, 11) && !large.push(10, 12), "orders without such a list");
-        assert_eq!((large.kept(), large.pop(9), large.push(8, 8), large.kept()), (528, Some(7), true, 272));
+        assert_eq!((large.pages(), large.pop(9)), (528, Some(7)));
+        large.missed(8);
+        assert!(large.push(8, 8) && !large.push(8, 13) && !large.push(9, 7), "the place of the larger block");
+        assert_eq!(large.pages(), 272);
+    }
+
+    #[test]
+    fn whatever_is_wanted_and_kept_the_lists_keep_no_more_than_their_room_and_lose_nothing() {
+        for room in [0, 16, 100, 512, 1000, 4000] {
+            let (mut large, mut kept_now, mut seed) =
+                (Large::new(room as u32), std::collections::BTreeSet::new(), 7_u32);
+            for number in 1..20_000 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let order = (seed >> 28) as u8;
+                match seed >> 24 & 7 {
+                    0 => large.missed(order),
+                    1 if seed >> 20 & 15 == 0 => large.decay(|number| assert!(kept_now.remove(&number))),
+                    1..5 if large.push(order, number) => assert!(kept_now.insert(number)),
+                    5.. => assert!(large.pop(order).is_none_or(|number| kept_now.remove(&number))),
+                    _ => {}
+                }
+                assert!(large.pages() <= room);
+                assert_eq!((0..LISTS).map(|at| large.len(at)).sum::<usize>(), kept_now.len());
+            }
+            large.drain(|number| assert!(kept_now.remove(&number)));
+            assert!(kept_now.is_empty());
+        }
     }
 
     #[test]
@@ -145,6 +202,6 @@ mod tests {
         for _ in 0..3 {
             large.decay(|number| out.push(number));
         }
-        assert_eq!((out, large.kept(), large.push(5, 3)), (vec![2, 1], 0, false));
+        assert_eq!((out, large.pages(), large.push(5, 3)), (vec![2, 1], 0, false));
     }
 }

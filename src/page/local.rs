@@ -74,7 +74,7 @@ impl Local {
     #[inline(always)]
     fn pop_large(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
         let number = self.large.pop(order)?;
-        lane.cached_large.set(self.large.kept().into());
+        lane.large.take(1 << order);
         lane.allocated.add(1);
         Some(number)
     }
@@ -84,7 +84,7 @@ impl Local {
         if !self.large.push(order, number) {
             return false;
         }
-        lane.cached_large.set(self.large.kept().into());
+        lane.large.put(1 << order);
         lane.freed.add(1);
         true
     }
@@ -105,7 +105,7 @@ impl Local {
         }
         self.large.drain(give);
         self.large = Large::new(lists.large(share));
-        lane.cached_large.set(0);
+        self.settle_large(lane);
     }
 
     /// Handles an empty list. Returns how many blocks to get from the node, at least `least` if the list has room.
@@ -126,7 +126,17 @@ impl Local {
             counts.settle(0);
         }
         self.large.drain(give);
-        lane.cached_large.set(0);
+        self.settle_large(lane);
+    }
+
+    /// Lets the lists of larger blocks decay by a block.
+    pub(super) fn decay_large(&mut self, lane: &PageLane, give: impl FnMut(u32)) {
+        self.large.decay(give);
+        self.settle_large(lane);
+    }
+
+    fn settle_large(&self, lane: &PageLane) {
+        lane.large.settle(self.large.pages());
     }
 }
 

@@ -20,8 +20,8 @@ pub(crate) struct PageLane {
     pub(super) allocated: Count,
     /// Blocks taken back that went to no list of these.
     pub(super) freed: Count,
-    /// The number of pages in the worker's lists of larger orders. Always kept.
-    pub(super) cached_large: Count,
+    /// The number of pages in the worker's lists of larger orders.
+    pub(super) large: ListCounts,
     /// This counter and the following ones count only while statistics are on.
     pub(super) missed: Count,
     pub(super) failed: Count,
@@ -38,7 +38,7 @@ pub(crate) struct PageLane {
     returned: AtomicU32,
 }
 
-/// The number of blocks in a worker's list of one order: `settled + put - taken`. Who is inside the worker's slot writes
+/// The number of blocks in a worker's list of one order, or of pages in its lists of larger orders: `settled + put - taken`. Who is inside the worker's slot writes
 /// it. The hot path only counts, and what it counts is also what was given out and taken back.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -106,7 +106,7 @@ impl PageLane {
     /// The number of pages in the worker's lists.
     pub(super) fn cached(&self) -> u64 {
         let lists = self.lists.iter().enumerate();
-        lists.map(|(order, list)| list.len() << order).fold(self.cached_large.get(), u64::wrapping_add)
+        lists.map(|(order, list)| list.len() << order).fold(self.large.len(), u64::wrapping_add)
     }
 
     /// Whether blocks are being moved from or to the worker's lists, and whether there are blocks in the lists.
@@ -115,7 +115,7 @@ impl PageLane {
     /// emptied the gauges is seen by the second look, or has ended since and counts as [returned](PageLane::returned).
     pub(super) fn state(&self) -> (bool, bool) {
         let moving = self.is_moving();
-        let full = self.cached_large.get() > 0 || self.lists.iter().any(|list| list.len() > 0);
+        let full = self.large.len() > 0 || self.lists.iter().any(|list| list.len() > 0);
         // Acquire fence: pairs with the Release fence in `Moving::begin`.
         fence(Acquire);
         // Acquire: as in `is_moving`. A read-modify-write reads the last value, independent of what was seen of the
