@@ -23,11 +23,12 @@ const KEYS: Keys = Keys {
         "group",
         "peer",
         "unsealed",
+        "holes",
         "lend",
         "copy",
     ],
     form: "role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, group=GROUP, peer=UID or \
-           peer=any, unsealed=ok, lend=yes",
+           peer=any, unsealed=ok or holes=no, lend=yes",
 };
 /// Maximum number of bytes of a secret, according to the protocol.
 const SECRET_MAX: usize = 23;
@@ -78,7 +79,11 @@ pub fn memif(text: &str) -> Result<Memif, String> {
                 let user = user.parse().map_err(|_| "memif: peer=UID: give a user's number, or any")?;
                 config.peer = PeerUser::Uid(user);
             }
+            ("unsealed" | "holes", _) if config.sealing != Sealing::default() => {
+                return Err("memif: unsealed=ok and holes=no: give one of them".into());
+            }
             ("unsealed", "ok") => config.sealing = Sealing::Trusted,
+            ("holes", "no") => config.sealing = Sealing::NoHoles,
             ("lend", "yes") => lends = true,
             ("lend", "no") => lends = false,
             // The form from the time when lending was the default.
@@ -107,6 +112,11 @@ fn check(memif: &Memif, copy: bool, gives_access: bool) -> Result<(), String> {
     let Memif { path, config, lends } = memif;
     if copy && *lends {
         return Err("memif: copy=yes and lend=yes: leave one out; without lend=yes, bytes are copied".into());
+    }
+    if config.sealing == Sealing::NoHoles && config.role == Role::Client {
+        return Err(
+            "memif: holes=no is for role=server: a client makes the memory, and writes all of it".into()
+        );
     }
     if *lends && config.role == Role::Server {
         return Err(
@@ -222,6 +232,7 @@ mod tests {
         let all = "memif:a,role=server,id=7,queues=2,secret=sesame,unsealed=ok,copy=yes,peer=1000,mode=0660,group=root";
         assert_eq!(of(all), ("a".into(), config));
         assert_eq!(of("memif:a,peer=any").1.peer, PeerUser::Any);
+        assert_eq!(of("memif:a,role=server,holes=no").1.sealing, Sealing::NoHoles);
         let (client, server) = (port_spec("memif:a").unwrap(), port_spec("memif:a,role=server").unwrap());
         assert!(!client.has_one_queue() && server.has_one_queue());
     }
@@ -316,6 +327,10 @@ mod tests {
             ("memif:a,peer=", "a user's number"),
             ("memif:a,peer=root", "a user's number"),
             ("memif:a,copy=yes,lend=yes", "leave one out"),
+            ("memif:a,role=server,unsealed=ok,holes=no", "give one of them"),
+            ("memif:a,role=server,holes=no,holes=no", "twice"),
+            ("memif:a,holes=no", "for role=server"),
+            ("memif:a,role=server,holes=yes", "holes=no"),
             ("memif:a,role=server,lend=yes", "role=client"),
             ("memif:a,copy=no", "lend=yes"),
             ("memif:a,lend=maybe", "lend=yes"),

@@ -11,6 +11,7 @@
 //! [lost](SharedMemory::is_lost), and the process continues (ADR 0031).
 
 mod lost;
+mod whole;
 
 use super::cpu;
 use super::dump::leave_out_of_dumps;
@@ -29,6 +30,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+pub use whole::{Mapped, MappedElsewhere};
 
 /// `HUGETLBFS_MAGIC` of `linux/magic.h`.
 const HUGE_PAGES: u64 = 0x9584_58f6;
@@ -47,6 +49,10 @@ pub enum Sealing {
     Required,
     /// Any memory, also of an owner that may remove pages, which makes the mapping [lost](SharedMemory::is_lost).
     Trusted,
+    /// Only memory that has all its pages, and whose owner can remove none: its owner wrote each of them, and the mapping
+    /// end seals it against holes (`F_SEAL_FUTURE_WRITE`, Linux 5.1). So no access allocates a page at this process's cost, or waits
+    /// for a peer that makes a hole. DPDK's clients do not write all of their memory before they offer it.
+    NoHoles,
 }
 
 /// Why foreign memory is not mapped.
@@ -66,6 +72,14 @@ pub enum MapError {
         /// Bytes announced.
         claimed: u64,
     },
+    /// Its owner can make holes in it.
+    #[error(
+        "its memory cannot be sealed against holes (F_SEAL_FUTURE_WRITE): its owner must leave F_SEAL_SEAL out, and not lend"
+    )]
+    Holes,
+    /// It has a hole.
+    #[error("its memory has no page at byte {0}: its owner must write all of it first")]
+    Hole(u64),
     /// The system refused.
     #[error("its memory cannot be mapped: {0}")]
     Refused(Errno),
@@ -118,9 +132,13 @@ unsafe impl Sync for SharedMemory {}
 /// # Errors
 /// The error of memfd_create(2), ftruncate(2) or fcntl(2).
 pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
+    file_of(name, len, flags, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+}
+
+fn file_of(name: &str, len: usize, flags: MemfdFlags, seals: SealFlags) -> Result<OwnedFd, Errno> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | flags)?;
     ftruncate(&file, len as u64)?;
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    fcntl_add_seals(&file, seals)?;
     Ok(file)
 }
 
@@ -156,20 +174,25 @@ impl Mapping {
 }
 
 impl SharedMemory {
-    /// Makes new memory of `len` zero bytes, sealed, to be given to a peer. The system backs all of it, so that no
-    /// later access finds that there is none. The peer may give pages back to the system, and then it is lost as foreign
-    /// memory may be.
+    /// Makes new memory of `len` zero bytes, sealed, to be given to a peer. Every page is written, so that no later access
+    /// finds that there is none, and a peer that accepts no holes takes it ([`Sealing::NoHoles`]). The peer may add seals. It may
+    /// give pages back to the system, and then the memory is lost as foreign memory may be.
     ///
     /// # Errors
     /// The error of memfd_create(2), ftruncate(2), fallocate(2), fcntl(2) or mmap(2).
     #[cold]
     pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
-        let file = sealed_file(name, len, MemfdFlags::empty())?;
+        let file = file_of(name, len, MemfdFlags::empty(), SealFlags::SHRINK | SealFlags::GROW)?;
         allocate(&file, 0..len)?;
-        SharedMemory::mapped(file.into(), len, false).map(Arc::new)
+        let memory = SharedMemory::mapped(file.into(), len, false)?;
+        for page in (0..len).step_by(PAGE) {
+            memory.write(page as u64, &[0]);
+        }
+        Ok(Arc::new(memory))
     }
 
-    /// Maps the first `len` bytes of a peer's memory.
+    /// Maps the first `len` bytes of a peer's memory. With [`Sealing::NoHoles`] it may wait for the peer: see
+    /// [`SharedMemory::map_elsewhere`].
     ///
     /// # Errors
     /// [`MapError`]; nothing is mapped then, and the file is closed.
@@ -180,7 +203,7 @@ impl SharedMemory {
         sealing: Sealing,
     ) -> Result<Arc<SharedMemory>, MapError> {
         let file = file.into();
-        if sealing == Sealing::Required {
+        if sealing != Sealing::Trusted {
             // A file that cannot be sealed at all returns an error.
             let seals = fcntl_get_seals(&file).map_err(|_| MapError::Unsealed)?;
             if !seals.contains(SealFlags::SHRINK) {
@@ -196,7 +219,11 @@ impl SharedMemory {
             return Err(MapError::Short { file: size, claimed: len });
         }
         let len = usize::try_from(len).map_err(|_| MapError::Refused(Errno::NOMEM))?;
-        SharedMemory::mapped(file, len, true).map(Arc::new).map_err(MapError::Refused)
+        let memory = SharedMemory::mapped(file, len, true).map_err(MapError::Refused)?;
+        if sealing == Sealing::NoHoles {
+            memory.keep_whole(size)?;
+        }
+        Ok(Arc::new(memory))
     }
 
     fn mapped(file: PeerDescriptor, len: usize, is_foreign: bool) -> Result<SharedMemory, Errno> {
@@ -227,6 +254,13 @@ impl SharedMemory {
     #[cold]
     pub fn is_lost(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_lost)
+    }
+
+    /// TEST: memory sealed against shrinking, without a page.
+    #[cfg(test)]
+    pub(crate) fn sparse(name: &str, len: usize) -> Arc<SharedMemory> {
+        let file = file_of(name, len, MemfdFlags::empty(), SealFlags::SHRINK).unwrap();
+        Arc::new(SharedMemory::mapped(file.into(), len, false).unwrap())
     }
 
     /// Loses it, as an access to a page that is gone does.

@@ -69,6 +69,18 @@ impl Unclosed {
         }
     }
 
+    /// Runs `work`, which may wait for a peer, as [`Unclosed::leave`] drops what it is given. The work counts until it ends.
+    #[cold]
+    fn run<F: FnOnce() + Send + 'static>(&self, work: F) {
+        struct Work<F: FnOnce()>(Option<F>);
+        impl<F: FnOnce()> Drop for Work<F> {
+            fn drop(&mut self) {
+                self.0.take().into_iter().for_each(|work| work());
+            }
+        }
+        self.leave(Work(Some(work)));
+    }
+
     /// Whether so much is left unclosed that no new peer is to be accepted or connected to.
     pub(super) fn is_too_much(&self) -> bool {
         close_waiting();
@@ -106,6 +118,16 @@ impl PeerDescriptor {
     /// A descriptor that counts there while it is left.
     pub(super) fn new(descriptor: OwnedFd, unclosed: &Unclosed) -> PeerDescriptor {
         PeerDescriptor { descriptor: Some(descriptor), unclosed: unclosed.clone() }
+    }
+
+    /// Gives descriptors of one peer, each with something more, to `work` on a thread of its own. The work may wait for the
+    /// peer, and counts until it ends.
+    pub(super) fn run_for<T: Send + 'static>(
+        files: Vec<(PeerDescriptor, T)>,
+        work: impl FnOnce(Vec<(PeerDescriptor, T)>) + Send + 'static,
+    ) {
+        let unclosed = files.first().map(|(file, _)| file.unclosed.clone()).unwrap_or_default();
+        unclosed.run(move || work(files));
     }
 
     /// Drops `mapped`, and closes the descriptor, on a thread of their own.

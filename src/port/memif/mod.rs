@@ -315,6 +315,14 @@ impl Conversation {
         }
     }
 
+    /// Whether something goes on whose end wakes no sleeper.
+    fn is_mapping(&self) -> bool {
+        match self {
+            Conversation::Client(_) => false,
+            Conversation::Server(server) => server.is_mapping(),
+        }
+    }
+
     /// The descriptors on which a peer's message, or a connection that is accepted, may arrive.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (client, server) = match self {

@@ -8,7 +8,7 @@ use super::ring::{LOG2_SIZE_MAX, Serving};
 use super::session::{Session, Step};
 use super::{MemifConfig, NAME};
 use crate::sys::errno::descriptor_remedy;
-use crate::sys::memfd::SharedMemory;
+use crate::sys::memfd::{Mapped, MappedElsewhere, Sealing, SharedMemory};
 use crate::sys::seqpacket::{Connection, Listener, PeerDescriptor};
 use crate::sys::shared_event::SharedEvent;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ struct Handshake {
     to_server: Vec<Option<(AddRing, SharedEvent)>>,
     /// Rings to the client, in the same way.
     to_client: Vec<Option<(AddRing, SharedEvent)>>,
+    /// The client has offered everything, under the name of its interface. A thread maps its memory.
+    mapping: Option<(MappedElsewhere, String)>,
 }
 
 impl Server {
@@ -143,6 +145,11 @@ impl Server {
         self.handshakes.iter().map(|(session, _)| session).chain(&self.up).map(Session::connection)
     }
 
+    /// Whether the memory of a client is being mapped. Nothing wakes a sleeper when that ends.
+    pub(super) fn is_mapping(&self) -> bool {
+        self.handshakes.iter().any(|(_, handshake)| handshake.mapping.is_some())
+    }
+
     pub(super) fn listener(&self) -> &Listener {
         &self.listener
     }
@@ -176,6 +183,7 @@ impl Default for Handshake {
             regions: Vec::new(),
             to_server: Vec::new(),
             to_client: Vec::new(),
+            mapping: None,
         }
     }
 }
@@ -197,14 +205,22 @@ fn poll_peer(session: &Session) -> Result<Step, Fault> {
 impl Handshake {
     /// Makes one step of the conversation with this client, if one is possible.
     fn advance(&mut self, session: &Session, config: &MemifConfig) -> Result<Step, Fault> {
+        if let Some((mapping, name)) = &self.mapping
+            && let Some(mapped) = mapping.result()
+        {
+            let name = name.clone();
+            return self.connect(session, mapped, name);
+        }
         let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
         self.silent_since = Instant::now();
-        if let Message::Connect(name) = message {
-            let rings = self.rings(config)?;
-            session.send(&Message::Connected(Text::new(NAME)), None)?;
-            return Ok(Step::Up(rings, name.to_string()));
+        match (message, &self.mapping) {
+            (Message::Connect(name), None) => return self.map(session, config, name.to_string()),
+            (message, None) => self.hear(&message, descriptor, config)?,
+            (Message::Disconnect { reason, .. }, Some(_)) => {
+                return Err(Fault::Disconnected(reason.to_string()));
+            }
+            (unexpected, Some(_)) => return Err(Fault::Unexpected(unexpected.name())),
         }
-        self.hear(&message, descriptor, config)?;
         session.send(&Message::Ack, None)?;
         Ok(Step::Again)
     }
@@ -272,13 +288,27 @@ impl Handshake {
         Ok(())
     }
 
-    /// Maps what the client has offered.
-    fn rings(&mut self, config: &MemifConfig) -> Result<Vec<Rings>, Fault> {
-        let map = |(i, (file, len))| {
-            SharedMemory::map(file, len, config.sealing).map_err(|error| Fault::Map(i, error))
-        };
-        let regions: Result<Arc<[_]>, _> = self.regions.drain(..).enumerate().map(map).collect();
-        let regions = regions?;
+    /// Maps what the client has offered, or begins to.
+    fn map(&mut self, session: &Session, config: &MemifConfig, name: String) -> Result<Step, Fault> {
+        let regions = std::mem::take(&mut self.regions);
+        if config.sealing == Sealing::NoHoles {
+            self.mapping = Some((SharedMemory::map_elsewhere(regions, config.sealing), name));
+            return Ok(Step::Wait);
+        }
+        let map = |(i, (file, len))| SharedMemory::map(file, len, config.sealing).map_err(|error| (i, error));
+        self.connect(session, regions.into_iter().enumerate().map(map).collect(), name)
+    }
+
+    /// Tells the client that packets flow from now on.
+    fn connect(&mut self, session: &Session, mapped: Mapped, name: String) -> Result<Step, Fault> {
+        let regions = mapped.map_err(|(i, error)| Fault::Map(i, error))?;
+        let rings = self.rings(regions.into())?;
+        session.send(&Message::Connected(Text::new(NAME)), None)?;
+        Ok(Step::Up(rings, name))
+    }
+
+    /// Makes the rings in the mapped memory.
+    fn rings(&mut self, regions: Arc<[Arc<SharedMemory>]>) -> Result<Vec<Rings>, Fault> {
         let ends = |rings: &mut Vec<Option<(AddRing, SharedEvent)>>, to_server| -> Result<Vec<_>, Fault> {
             // They must be numbered without gaps.
             let n = rings.iter().rposition(Option::is_some).map_or(0, |last| last + 1);

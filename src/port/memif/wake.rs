@@ -78,7 +78,7 @@ impl Wake for MemifPort {
             self.watch_anew();
         }
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
-        rings.fold(false, |something, rings| something | rings.rx.has_packets())
+        rings.fold(self.conversation.is_mapping(), |something, rings| something | rings.rx.has_packets())
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
