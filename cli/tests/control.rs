@@ -405,7 +405,7 @@ fn a_reload_is_answered_with_its_result() {
     let file = env::temp_dir().join(format!("netmem-reload-{}.toml", std::process::id()));
     let write = |text: &str| fs::write(&file, text).expect("the configuration");
     write("idle = \"spin\"\n");
-    let run = Run::start_with("reload", &format!("--config {}", file.display()));
+    let run = Run::start_with("reload", &format!("--flows 1 --config {}", file.display()));
     let idle = || stdout(&run.ask("set forward.idle"));
     assert_eq!(idle(), "forward.idle = spin\n");
     write("idle = \"sleep\"\n");

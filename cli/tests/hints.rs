@@ -55,6 +55,27 @@ fn a_missing_file_or_folder_is_reported_with_its_remedy() {
     );
 }
 
+/// Seen: with a file that a full disk had left empty, the service forwarded packets of the built-in generator, and ended
+/// after ten seconds with success.
+#[test]
+fn a_configuration_without_a_port_is_refused_unless_the_generator_is_asked_for() {
+    let file = std::env::temp_dir().join(format!("netmem-hints-empty-{}.toml", std::process::id()));
+    let path = file.display();
+    for text in ["", "# port = [\"packet:eth0\", \"packet:eth1\"]\n\n", "port = []\nworkers = 1\n"] {
+        std::fs::write(&file, text).expect("a file");
+        for command in ["forward --config", "forward --check --config", "doctor --config"] {
+            let said = refusal(&format!("{command} {path}"));
+            assert!(
+                said.starts_with(&format!("--config {path}: there is no port in the file: add port = [")),
+                "{said}"
+            );
+        }
+    }
+    let run = object(&output(&format!("forward --config {path} --packets 10 --json")));
+    assert_eq!(number(&run, "sink.received"), 10, "{run}");
+    std::fs::remove_file(&file).expect("the file");
+}
+
 /// Seen: "1025 rules: give at most 1024", without the key and its line.
 #[test]
 fn too_many_rules_are_refused_with_their_place() {

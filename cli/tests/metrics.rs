@@ -190,7 +190,7 @@ fn every_scrape_of_one_worker_under_traffic_and_reload_adds_up() {
     let folder = Folder::new("metrics-reload");
     let config = |rate: usize| folder.write("netmem.toml", format!("icmp-rate = {rate}\n").as_bytes());
     let file = config(5);
-    let run = Run::start("one", &format!("--seconds 600 --config {}", file.display()));
+    let run = Run::start("one", &format!("--seconds 600 --flows 1 --config {}", file.display()));
     let mut whole = 0;
     for turn in 0..5 {
         config(6 + turn);

@@ -35,7 +35,7 @@ fn managed(manager: &UnixDatagram, name: &str) {
     manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     let folder = Folder::new(&format!("service-{}", name.len()));
     let file = folder.write("netmem.toml", b"icmp-rate = 5\n");
-    let mut run = netmem(&format!("forward --seconds 600 --json --config {}", file.display()));
+    let mut run = netmem(&format!("forward --seconds 600 --flows 1 --json --config {}", file.display()));
     run.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
     let signal = |signal| kill_process(Pid::from_child(&child), signal).expect("it can be signalled");

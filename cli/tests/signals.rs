@@ -62,7 +62,8 @@ fn a_client_may_request_a_reload_and_the_recording_as_soon_as_the_socket_exists(
     let (file, recorded) = (folder.write("netmem.toml", b"icmp-rate = 5\n"), folder.path("recorded.pcapng"));
     for round in 0..5 {
         let socket = folder.path(&format!("metrics-{round}"));
-        let options = format!("--config {} --record 64 --record-to {}", file.display(), recorded.display());
+        let options =
+            format!("--flows 1 --config {} --record 64 --record-to {}", file.display(), recorded.display());
         let mut child = start(&format!("forward --seconds 600 {options} --metrics {}", socket.display()));
         let begun = Instant::now();
         while UnixStream::connect(&socket).is_err() {

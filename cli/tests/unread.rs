@@ -62,7 +62,7 @@ fn reloadable(folder: &Folder, stderr: impl Into<Stdio>) -> Child {
     let (file, socket) = (folder.write("netmem.toml", b"icmp-rate = 5\n"), folder.path("control"));
     // Without lines about a worker that is given no core, since lines are counted.
     let words = format!(
-        "forward --seconds 600 --json --watchdog 0 --config {} --control {}",
+        "forward --seconds 600 --flows 1 --json --watchdog 0 --config {} --control {}",
         file.display(),
         socket.display()
     );

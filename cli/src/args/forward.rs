@@ -221,9 +221,10 @@ pub struct ForwardArgs {
     ///
     /// The file is UTF-8 and has at most 1 MiB. For example mode = "ip" or workers = 2. An option without a value is true or
     /// false: no-sandbox = true. A repeatable option is a list: port = ["packet:eth0", "packet:eth1"]. An option on the command
-    /// line replaces the whole list. At SIGHUP netmem reads the file again; without a file it prints a line, or ends if its input
-    /// is a terminal. These keys can change while packets pass: rule, route, the policy of steer, idle and icmp-*. If the file is
-    /// wrong or changes any other key, nothing changes and one line reports the reason.
+    /// line replaces the whole list. If neither has a port, an option of the generator such as --flows 1 must be given. At SIGHUP
+    /// netmem reads the file again; without a file it prints a line, or ends if its input is a terminal. These keys can change while
+    /// packets pass: rule, route, the policy of steer, idle and icmp-*. If the file is wrong or changes any other key, nothing
+    /// changes and one line reports the reason.
     #[arg(long, value_name = "FILE", help_heading = RUN)]
     pub config: Option<PathBuf>,
 

@@ -144,7 +144,9 @@ impl Plan {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn on(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Plan, Failure> {
-        Plan::new(args, interfaces).map_err(|failure| args.placed(failure))
+        let plan = Plan::new(args, interfaces).map_err(|failure| args.placed(failure))?;
+        // Last: an error about a key of the file has its line.
+        unfit::check_config(args).map(|()| plan)
     }
 
     fn new(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Plan, Failure> {

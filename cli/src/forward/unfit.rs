@@ -16,6 +16,21 @@ pub fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
     }
 }
 
+/// Rejects a configuration without a port, unless an option of the built-in generator is given. A full disk or a failed
+/// template may leave an empty file, and a service with it would end with success.
+pub fn check_config(args: &ForwardArgs) -> Result<(), Failure> {
+    let numbers = args.worker_args.generators.or(args.flows).or(args.size);
+    let generates = numbers.is_some() || args.packets.is_some() || args.pause.is_some();
+    match &args.config {
+        Some(file) if args.port.is_empty() && !generates => refuse(format!(
+            "--config {}: there is no port in the file: add port = [\"packet:eth0\", \"packet:eth1\"] with your interfaces, or \
+             give --flows 1 for the built-in generator",
+            file.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Rejects guard pages in memory that the kernel is to pin.
 pub fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
     match args.port.iter().find(|port| port.xdp().is_some()) {

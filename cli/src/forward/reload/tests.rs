@@ -5,7 +5,7 @@ use std::thread;
 
 /// Returns the keys that a reload from one text to the other names.
 fn named(old: &str, new: &str) -> Vec<&'static str> {
-    let plan = |text: &str| args::forward_of(text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
+    let plan = |text: &str| args::forward_of(text, &[]).and_then(|args| Plan::of(&args));
     differences(&plan(old).expect("a plan"), &plan(new).expect("a plan"))
 }
 
