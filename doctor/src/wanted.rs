@@ -12,7 +12,7 @@ pub struct Wanted {
     pub workers: usize,
     /// The cores that the threads are pinned to.
     pub cores: Vec<u32>,
-    /// Bytes of memory for frames.
+    /// Bytes of memory for frames and heads, all of which `xdp` ports lock.
     pub memory: u64,
     /// Bytes of the longest packet that fits into a frame, with the Ethernet header.
     pub longest: usize,

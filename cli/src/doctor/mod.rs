@@ -35,7 +35,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let from = args.from.as_deref().map(saved::read).transpose()?;
     let mut wanted = match &args.config {
         Some(file) => forward::wanted(&*forward_with(file)?, from.as_ref())?,
-        None => forward::wanted::of_ports(&args.ports),
+        None => forward::wanted::of_ports(&args.ports, from.as_ref()),
     };
     let host = match from {
         Some(host) => {

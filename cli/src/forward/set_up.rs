@@ -201,13 +201,17 @@ fn reload(
     })
 }
 
+/// The bytes of a memory are a multiple of this ([`MemoryConfig::bytes`]), and `xdp` ports lock all of them.
+const GRANULE: usize = 2 << 20;
+
 /// Returns the bytes of memory for all pools, and for heads on the full path.
 pub fn memory_bytes(plan: &Plan) -> usize {
     let frames = plan.workers * plan.frames;
     // A hardened head takes up to twice the bytes: its slab ends with a guard page, and its canary takes half a
     // cache line.
     let room = if plan.hardening.any() { 2 * hooks::room(frames) } else { hooks::room(frames) };
-    frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| room)
+    let bytes = frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| room);
+    bytes.next_multiple_of(GRANULE)
 }
 
 /// Makes the memory for all pools, and for heads on the full path. A peer that is lent frames can write any byte of

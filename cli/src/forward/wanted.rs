@@ -2,6 +2,7 @@
 
 use super::cores::{Cores, assign, cores};
 use super::greet::greet;
+use super::interfaces::{Interfaces, rings};
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::set_up::memory_bytes;
@@ -29,9 +30,13 @@ pub fn of_plan(plan: &Plan) -> Wanted {
     }
 }
 
-/// Returns the needs of a router with one worker and these ports.
-pub fn of_ports(specs: &[PortSpec]) -> Wanted {
+/// Returns the needs of a router with one worker and these ports, on this machine or on a saved host.
+pub fn of_ports(specs: &[PortSpec], saved: Option<&Host>) -> Wanted {
     const RING: usize = 2048;
+    let interfaces = saved.map_or(Interfaces::Here, Interfaces::Saved);
+    // An interface that is not there is a finding of its own.
+    let pairs = rings(specs, 1, interfaces).or_else(|_| rings(specs, 1, Interfaces::Awaited));
+    let pairs = pairs.unwrap_or(specs.len());
     let frame_size = FrameSize::default();
     let setup = PortSetup {
         workers: 1,
@@ -49,7 +54,7 @@ pub fn of_ports(specs: &[PortSpec]) -> Wanted {
         forwards: true,
         routes: true,
         kernel_routes: true,
-        ..of_workers(1, 4 * specs.len() * RING * frame_size.bytes(), frame_size)
+        ..of_workers(1, 4 * pairs * RING * frame_size.bytes(), frame_size)
     }
 }
 
@@ -143,7 +148,8 @@ pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<
 mod tests {
     use super::*;
     use crate::args;
-    use crate::forward::interfaces::Interfaces;
+    use crate::forward::set_up;
+    use crate::stop::Asked;
     use netmem_ports::port_spec;
     use std::path::PathBuf;
 
@@ -164,12 +170,34 @@ mod tests {
         assert_eq!(cores_on(&host, wanted.workers), [2, 1]);
     }
 
+    /// Seen: the remedy for locked memory named 6208 KiB, and the run locked 8192 KiB.
+    #[test]
+    fn the_memory_that_a_run_needs_is_all_of_the_memory_that_it_maps() {
+        for more in ["", "path = \"full\"\n", "workers = 2\nhardening = \"random\"\npath = \"full\"\n"] {
+            let text = format!("frames = 1000\nring = 256\nno-sandbox = true\n{more}");
+            let plan = args::forward_of(&text, &[]).and_then(|args| Plan::of(&args)).expect("a plan");
+            let dataplane = set_up::open(&plan, Asked::default()).expect("a dataplane");
+            assert_eq!(of_plan(&plan).memory, dataplane.memory.bytes() as u64, "{more}");
+        }
+    }
+
+    /// Found: `netmem doctor xdp:eth0,queues=4` named the memory of a port with one queue.
+    #[test]
+    fn the_doctor_s_ports_need_the_memory_of_a_run_with_these_ports() {
+        for ports in [["xdp:nosuch0,queues=4", "xdp:nosuch1"], ["memif:a,queues=8", "packet:nosuch0"]] {
+            let text = format!("port = {ports:?}\nmode = \"cross-connect\"\n");
+            let plan = args::forward_of(&text, &[]).and_then(|args| Plan::of(&args)).expect("a plan");
+            let specs = ports.map(|port| port_spec(port).expect("a port"));
+            assert_eq!(of_ports(&specs, None).memory, of_plan(&plan).memory, "{ports:?}");
+        }
+    }
+
     /// Seen: `netmem doctor` found nothing wrong with the file of a trace in a folder that does not exist.
     #[test]
     fn the_files_of_traces_around_a_port_are_needed() {
         let specs = ["trace:file=/t/a.json/fault:/trace:file=/t/b.json/tap:t0", "trace:/tap:t1"]
             .map(|text| port_spec(text).unwrap());
-        let wanted = of_ports(&specs);
+        let wanted = of_ports(&specs, None);
         assert_eq!(wanted.ports[0].traces, ["/t/a.json", "/t/b.json"].map(PathBuf::from));
         assert!(wanted.ports[1].traces.is_empty());
     }
