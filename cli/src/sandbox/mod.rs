@@ -243,7 +243,7 @@ pub fn check() -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::run(
-        "the broker (netmem-broker) had ended before the run: from then on no neighbour was resolved and no interface that came back \
+        "the broker (netmem-broker) ended during the run: from then on no neighbour was resolved and no interface that came back \
          was used; find out what ended it (a lack of memory is in journalctl -k)",
     ))
 }
