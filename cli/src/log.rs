@@ -73,7 +73,9 @@ fn whole(level: Level, line: impl Display) -> String {
     if is_journal() {
         format!("<{}>{line}\n", level as u8)
     } else if TIMES.load(Relaxed) {
-        let time = humantime::format_rfc3339_millis(SystemTime::now());
+        let (time, line) = (humantime::format_rfc3339_millis(SystemTime::now()), line.to_string());
+        // A line about an error begins with that word already.
+        let line = line.strip_prefix("error: ").unwrap_or(&line);
         format!("{time} {} {line}\n", level.name())
     } else {
         format!("{line}\n")

@@ -484,6 +484,7 @@ fn a_reload_leaves_what_was_set_unless_the_file_changes_it_and_then_names_it() {
     }
 }
 
+/// Seen: "error error: …".
 #[test]
 fn lines_begin_with_time_and_level_on_request() {
     let out = output(
@@ -494,6 +495,6 @@ fn lines_begin_with_time_and_level_on_request() {
     let time = words.next().expect("a time");
     let form: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     assert_eq!(form, "0000-00-00T00:00:00.000Z", "{line}");
-    assert_eq!((words.next(), words.next()), (Some("error"), Some("error:")), "{line}");
+    assert_eq!((words.next(), words.next()), (Some("error"), Some("open")), "{line}");
     assert_eq!((line.lines().count(), out.status.code()), (1, Some(2)), "{line}");
 }
