@@ -182,6 +182,10 @@ impl File<'_> {
         };
         let named = |arg: &&Arg| arg.get_long() == Some(key.get_ref());
         options().find(named).ok_or_else(|| {
+            if NO_KEYS.contains(&key.get_ref().as_ref()) {
+                let why = format!("no key {0:?}: --{0} is for the command line alone", key.get_ref());
+                return self.wrong(key.span().start, why);
+            }
             let names = || options().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
             let instead = match nearest(names(), key.get_ref()) {
                 Some(near) => format!("did you mean {near}?"),

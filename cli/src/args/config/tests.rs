@@ -114,8 +114,9 @@ fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
     for (text, said) in [
         ("workers = 2\nworkerz = 3\n", "FILE:2: no key \"workerz\": did you mean workers?"),
         ("[team]\nworkers = 3\n", "FILE:1: no key \"team\": there are "),
-        ("config = \"other\"\n", "FILE:1: no key \"config\""),
-        ("json = true\n", "FILE:1: no key \"json\""),
+        ("config = \"other\"\n", "FILE:1: no key \"config\": --config is for the command line alone"),
+        ("json = true\n", "FILE:1: no key \"json\": --json is for the command line alone"),
+        ("check = true\n", "FILE:1: no key \"check\": --check is for the command line alone"),
         ("\n\nworkers = 99\n", "FILE:3: invalid value '99' for '--workers <N>'"),
         ("workers = true\n", "FILE:1: workers: write a text or a decimal number"),
         ("workers = [1]\n", "FILE:1: workers: write a text or a decimal number"),
@@ -134,6 +135,22 @@ fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
     ] {
         let line = words_beside(text, &[]).expect_err(text);
         assert!(line.contains(said) && !line.contains('\n'), "{text}: {line}");
+    }
+}
+
+/// Seen: forward.toml says that each key is an option, `log-time` was refused, and no list of keys had `json` and `check`.
+#[test]
+fn the_documented_file_names_the_options_that_are_no_keys() {
+    let documented = include_str!("../../../../docs/forward.toml").replace("\n# ", " ");
+    let (_, names) = documented.split_once("without its dashes, except ").expect("the sentence");
+    let names = names.split_once(". ").expect("its end").0.replace(" and ", ", ");
+    let names: Vec<_> = names.split(", ").collect();
+    let mut no_keys: Vec<_> = NO_KEYS.into_iter().filter(|key| *key != "help").collect();
+    no_keys.sort_unstable();
+    assert_eq!(names, no_keys);
+    for key in NO_KEYS {
+        let line = words_beside(&format!("{key} = true\n"), &[]).expect_err(key);
+        assert!(line.ends_with(&format!("--{key} is for the command line alone")), "{line}");
     }
 }
 
