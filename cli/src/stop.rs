@@ -1,9 +1,10 @@
 //! Signals. The first SIGINT (Ctrl-C) or SIGTERM asks a command to end as if its time were up, and a later Ctrl-C
 //! ends it at once. A second SIGTERM does not: timeout(1) sends two, one to the process and one to its group, some
-//! microseconds apart. SIGHUP asks for a reload of the configuration, and SIGUSR1 for the recording to be written.
+//! microseconds apart. SIGHUP asks for a reload of the configuration, and SIGUSR1 for the recording to be written. SIGUSR2
+//! asks a run that forwards for nothing, and does not end it.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::low_level::emulate_default_handler;
 use std::io::{self, IsTerminal};
@@ -15,6 +16,13 @@ static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// The last of these signals that came; 0 before the first.
 static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// Set by SIGUSR2, which asks a run that forwards for nothing.
+static UNUSED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The line about SIGUSR2.
+const NO_MEANING: &str =
+    "SIGUSR2 asks for nothing: SIGUSR1 writes the recording, and SIGHUP reads the configuration again";
 
 /// Returns true if one of them has come since [`on_signal`].
 pub fn is_asked() -> bool {
@@ -101,6 +109,8 @@ impl Asked {
     /// [`Failure::Input`] if the handler cannot be installed.
     pub fn of(has_config: bool) -> Result<Asked, Failure> {
         let handles = has_config || !io::stdin().is_terminal();
+        // Not yet set: a command calls this once.
+        let _ = UNUSED.set(flag_of(SIGUSR2)?);
         Ok(Asked { reload: handles.then(|| flag_of(SIGHUP)).transpose()?, recording: flag_of(SIGUSR1)? })
     }
 }
@@ -111,4 +121,9 @@ fn flag_of(signal: i32) -> Result<Arc<AtomicBool>, Failure> {
     flag::register(signal, Arc::clone(&came))
         .map_err(|error| Failure::input(format!("cannot handle signal {signal}: {error}")))?;
     Ok(came)
+}
+
+/// Returns a line if SIGUSR2 came since the last call.
+pub fn look() -> Option<&'static str> {
+    UNUSED.get().is_some_and(|unused| unused.swap(false, Relaxed)).then_some(NO_MEANING)
 }

@@ -89,7 +89,8 @@ fn a_client_may_request_a_reload_and_the_recording_as_soon_as_the_socket_exists(
     }
 }
 
-/// Seen: SIGHUP without `--config` and SIGUSR1 without `--record-to` ended the router at once (exit codes 129 and 138).
+/// Seen: SIGHUP without `--config` and SIGUSR1 without `--record-to` ended the router at once (exit codes 129 and 138), and
+/// SIGUSR2 always (140).
 #[test]
 fn a_signal_that_asks_for_what_a_run_does_not_have_is_a_line_and_not_its_end() {
     for options in ["", "--record 64"] {
@@ -105,6 +106,10 @@ fn a_signal_that_asks_for_what_a_run_does_not_have_is_a_line_and_not_its_end() {
                 Signal::USR1,
                 "netmem: SIGUSR1: there is no file for a recording: start netmem with --record 1024 --record-to FILE",
             ),
+            (
+                Signal::USR2,
+                "netmem: SIGUSR2 asks for nothing: SIGUSR1 writes the recording, and SIGHUP reads the configuration again",
+            ),
         ] {
             wait_until_handled(&mut child, signal);
             kill_process(Pid::from_child(&child), signal).expect("kill(2)");
@@ -116,14 +121,14 @@ fn a_signal_that_asks_for_what_a_run_does_not_have_is_a_line_and_not_its_end() {
 
 /// Seen: the handlers were only there after the wait.
 #[test]
-fn a_run_that_waits_for_an_interface_is_ended_by_sigterm_and_not_by_sighup_or_sigusr1() {
+fn a_run_that_waits_for_an_interface_is_ended_by_sigterm_and_by_no_other_signal() {
     let ports = "--port packet:nosuch0 --port packet:nosuch1";
     let mut child = start(&format!("forward --mode cross-connect --wait 600 {ports}"));
     let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines();
     let line = said.next().and_then(Result::ok).expect("a line");
     assert!(line.starts_with("netmem: waits for interface nosuch0"), "{line}");
     // They come in the order of their numbers, if they come together.
-    for signal in [Signal::HUP, Signal::USR1, Signal::TERM] {
+    for signal in [Signal::HUP, Signal::USR1, Signal::USR2, Signal::TERM] {
         kill_process(Pid::from_child(&child), signal).expect("kill(2)");
     }
     let out = ended("a run that got SIGTERM", child);

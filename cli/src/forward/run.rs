@@ -26,6 +26,7 @@ use crate::listening::Server;
 use crate::log::{self, Level};
 use crate::sandbox;
 use crate::service::Service;
+use crate::stop;
 use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
 use netmem::pool::{Ledger, Pool, StillOut};
@@ -381,6 +382,7 @@ fn watch(
         }
         reload_if_asked(reload.as_mut(), &service, live);
         record_file.look().iter().for_each(|(level, line)| live.say(*level, line));
+        stop::look().iter().for_each(|line| live.say(Level::Warning, line));
         if looked.elapsed() >= look {
             looked = Instant::now();
             phases.request_status();
