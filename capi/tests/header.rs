@@ -243,6 +243,20 @@ fn the_manual_page_explains_every_errno_that_the_header_names() {
 
 /// Whether E and this is an errno of the library.
 fn is_errno(name: &str) -> bool {
+/// Seen: below an installed prefix, nothing named the keys of a port string.
+#[test]
+fn the_manual_page_lists_every_key_of_a_port_string() {
+    let page = fs::read_to_string(folder().join("libnetmem.3")).expect("the page");
+    for port in ["xdp:a,", "packet:a,", "tap:a,", "memif:/a,", "pcap:in=a,", "fault:", "trace:"] {
+        let refused = netmem_ports::port_spec(&format!("{port}nosuch=1/tap:a")).expect_err(port).to_string();
+        let keys = refused.split([' ', ',']).filter_map(|word| word.split_once('=')).map(|(key, _)| key);
+        let keys: Vec<&str> = keys.filter(|key| !key.contains([':', '"'])).collect();
+        assert!(!keys.is_empty(), "{port}: {refused}");
+        let missing: Vec<&&str> = keys.iter().filter(|key| !page.contains(&format!("{key}="))).collect();
+        assert!(missing.is_empty(), "{port}: {missing:?}");
+    }
+}
+
     let errnos = fs::read_to_string(folder().join("src/errno.rs")).expect("the errnos");
     errnos.contains(&format!("pub const E{name}: i32"))
 }

@@ -28,7 +28,7 @@ const RING: u32 = 2048;
 /// Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
 /// program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
 /// with "fault:" and "trace:" as wrappers. Only mac=any of pcap ports is refused. `config` may be NULL, which selects
-/// the defaults.
+/// the defaults. libnetmem(3) lists the keys of each kind ("Port strings").
 /// The port belongs to the calling worker until netmem_port_close. A port receives only into frames that it was given:
 /// call netmem_port_refill in each round.
 /// "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
@@ -38,8 +38,15 @@ const RING: u32 = 2048;
 /// them. netmem_pool_free with `pool` refuses them (-EXDEV). They keep that memory after the port was closed. No pool
 /// of the program accounts for them, and netmem_memory_close waits for them as for those of `worker`'s memory.
 /// With lend=yes the caller vouches that the peer writes only to frames that were handed to it.
-/// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring has
-/// slots, also if the program only transmits through it.
+/// An xdp port takes empty frames of `pool` when it is opened, up to a quarter of the pool and as many as its ring
+/// has slots, also if the program only transmits through it. If its queue is in use, the call tries again for about
+/// five seconds before it fails with -EBUSY, and for about a minute more if there is no other AF_XDP socket in the
+/// network namespace: the kernel has not freed the queue yet. No signal ends the wait. With take=, fragments and
+/// packets with a VLAN tag, IPv4 options or IPv6 extension headers go to the kernel, whatever the rules are.
+/// A packet port gets copies: the kernel receives each packet too. If a packet for an address of this host has no
+/// socket there, the kernel answers it with ICMP "port unreachable" or a TCP reset. A server of such an address uses
+/// an xdp port with take=, or a firewall rule that drops its packets in the kernel's input. With kernel=control the
+/// port gets no packets for this host.
 /// Returns 0, -EINVAL if `text`, the options or the memory are not usable or the interface has no such queue, -ENOENT if
 /// there is no such file, socket or interface, -ENODEV if the kernel lacks the driver, -ENETDOWN if the interface is
 /// down, -EPERM if the process lacks a capability, -EACCES if it may not open a file, -EBUSY if another program has the
