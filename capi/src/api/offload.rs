@@ -47,30 +47,34 @@ pub fn read(from: &netmem_offload) -> Result<Offload, Failure> {
             "netmem_offload.checksum is 0, and checksum_start or checksum_offset is not: give checksum = 1 for an open checksum",
         ));
     }
-    let (kind, size) = (from.gso, from.gso_size);
+    let gso = read_gso(from.gso, from.gso_size)?;
+    Ok(Offload { checksum, gso })
+}
+
+/// Reads how a packet is to be cut.
+///
+/// # Errors
+/// An unknown kind, which is named before its size, or a size that does not fit the kind.
+fn read_gso(kind: u32, size: u32) -> Result<Option<Gso>, Failure> {
+    let known = KINDS.iter().find(|(value, _)| *value == kind).map(|(_, kind)| *kind);
+    if known.is_none() && kind != 0 {
+        let text = format!("netmem_offload.gso is {kind}: give one of NETMEM_GSO_NONE to NETMEM_GSO_UDP");
+        return Err(Failure::invalid(text));
+    }
     let size = u16::try_from(size).map_err(|_| {
         Failure::invalid(format!("netmem_offload.gso_size is {size}: a segment has at most 65535 bytes"))
     })?;
-    let gso = match (kind, NonZeroU16::new(size)) {
-        (0, None) => None,
-        (0, Some(size)) => {
+    match (known, NonZeroU16::new(size)) {
+        (None, None) => Ok(None),
+        (None, Some(size)) => {
             let text = format!(
                 "netmem_offload.gso_size is {size}, and gso is NETMEM_GSO_NONE: give the kind of segments"
             );
-            return Err(Failure::invalid(text));
+            Err(Failure::invalid(text))
         }
-        (_, None) => {
-            return Err(Failure::invalid("netmem_offload.gso_size is 0: the segments would be empty"));
-        }
-        (_, Some(size)) => {
-            let known = KINDS.iter().find(|(value, _)| *value == kind);
-            let unknown =
-                || format!("netmem_offload.gso is {kind}: give one of NETMEM_GSO_NONE to NETMEM_GSO_UDP");
-            let (_, kind) = *known.ok_or_else(|| Failure::invalid(unknown()))?;
-            Some(Gso { kind, size })
-        }
-    };
-    Ok(Offload { checksum, gso })
+        (Some(_), None) => Err(Failure::invalid("netmem_offload.gso_size is 0: the segments would be empty")),
+        (Some(kind), Some(size)) => Ok(Some(Gso { kind, size })),
+    }
 }
 
 impl netmem_offload {

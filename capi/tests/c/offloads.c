@@ -11,6 +11,8 @@ static const struct {
     {{0, 0, 6, 0, 0, {0, 0, 0, 0}}, "netmem_offload.checksum is 0, and checksum_start or checksum_offset is not"},
     {{1, 34, 6, 4, 100, {0, 0, 0, 0}}, "netmem_offload.gso is 4: give one of NETMEM_GSO_NONE to NETMEM_GSO_UDP"},
     {{1, 34, 6, UINT32_MAX, 100, {0, 0, 0, 0}}, "netmem_offload.gso is 4294967295"},
+    {{1, 34, 6, 9, 0, {0, 0, 0, 0}}, "netmem_offload.gso is 9: give one of"},
+    {{1, 34, 6, 9, 65536, {0, 0, 0, 0}}, "netmem_offload.gso is 9: give one of"},
     {{1, 34, 6, NETMEM_GSO_UDP, 0, {0, 0, 0, 0}}, "netmem_offload.gso_size is 0: the segments would be empty"},
     {{1, 34, 6, NETMEM_GSO_UDP, 65536, {0, 0, 0, 0}}, "netmem_offload.gso_size is 65536"},
     {{1, 34, 6, NETMEM_GSO_NONE, 100, {0, 0, 0, 0}}, "netmem_offload.gso_size is 100, and gso is NETMEM_GSO_NONE"},
