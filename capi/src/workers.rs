@@ -6,7 +6,7 @@
 //! the state of the worker as `&mut`.
 //!
 //! All entries lie in one page that the kernel clears in a child (`MADV_WIPEONFORK`). So every handle of a worker is
-//! unknown in a child, without a check on entry.
+//! unknown in a child, without a check on entry. The states themselves stay reachable there ([`STATES`]).
 //!
 //! # Soundness
 //! A call follows `state` only between the two stores of [`Inside`], and only if the number of its own thread stood in
@@ -79,6 +79,9 @@ static PAGE_OF_ALL: Page = Page {
         }
     }; PLACES],
 };
+/// The states by place, in a page that children see too. LeakSanitizer would otherwise report them in a child that ends by
+/// exit(3). Only [`close`] follows them, which no call in a child reaches.
+static STATES: [AtomicPtr<State>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
 /// Locked while a worker is opened or closed.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -287,7 +290,9 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
         memory_word,
     };
     let (entry, word) = (&PAGE_OF_ALL.entries[place], word::new(place));
-    entry.state.store(Box::into_raw(Box::new(state)), Relaxed);
+    let state = Box::into_raw(Box::new(state));
+    STATES[place].store(state, Relaxed);
+    entry.state.store(state, Relaxed);
     entry.memory.store(memory_word, Relaxed);
     entry.thread.store(thread::here(), Relaxed);
     entry.word.store(word, Relaxed);
@@ -327,7 +332,9 @@ pub fn close(mut inside: Inside) -> Result<(), Failure> {
         ));
     }
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let state = inside.entry.state.swap(ptr::null_mut(), Relaxed);
+    let place = word::place(inside.entry.word.load(Relaxed));
+    let state = STATES[place].swap(ptr::null_mut(), Relaxed);
+    inside.entry.state.store(ptr::null_mut(), Relaxed);
     inside.entry.word.store(0, Relaxed);
     inside.here = NOBODY;
     drop(inside);
