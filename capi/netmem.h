@@ -22,7 +22,9 @@
  *   -EXDEV   the pool, cache, heads, ready pool or lane belongs to another memory than the worker
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached
- *   -EBUSY   a signal handler made the call and interrupted another call with the same worker or stock
+ *   -EBUSY   another call with the same worker or stock is in progress: the call was made by a signal handler that
+ *            interrupted that one, or by the function of netmem_set_report; or a jump left that one (THREADS).
+ *            netmem_last_error states when this sets the text
  *   -ECHILD  the process is a child (fork(2)) of the process that opened the library. Not refused in a child are calls
  *            for raw frames that take no worker and do not write to the frame. Where the system's pages are larger than
  *            4 KiB, a child is not detected
@@ -418,8 +420,10 @@ const char *netmem_version(void);
  * The address stays the same as long as the thread lives, and the next failed call of the thread writes another text
  * there. A text has at most 511 bytes. Calls that allocate fail in this sense if they
  * allocate less than they were asked for, because a pool is empty (ENOBUFS) or a memory is (ENOMEM).
- * In a child of fork(2) it is the reason why calls are refused there, at another address. A call that is refused in a
- * signal handler (EBUSY) leaves the text as it was.
+ * In a child of fork(2) it is the reason why calls are refused there, at another address.
+ * A call that is refused because another call with the same worker or stock is in progress (-EBUSY, counted as
+ * `reentered`) sets the text while the thread is in the function of netmem_set_report. Otherwise a signal handler
+ * made it, or a jump left the other call: the text and the errno stay as they were, and only the report says why.
  * If a call refused several handles, the text and the errno are those of the first of them. */
 const char *netmem_last_error(void);
 
@@ -440,10 +444,10 @@ int netmem_policy(void);
 /* Passes the lines of reports to a function of the program, together with `argument`. NULL for `report`
  * selects the default: lines are written to file descriptor 2, whatever file that is at that time. A program
  * that closes descriptor 2 or opens another file as 2 sets a function, or the policy NETMEM_COUNT.
- * A line begins with "netmem: " and has no end of line. It is valid until the function returns. The thread
- * whose call is reported calls the function. The library holds no lock meanwhile, but the worker of that call
- * is in use. The function must return: neither longjmp nor an exception may leave it. Functions are called by
- * several threads at once, and a thread may still call the function that was set before.
+ * A line begins with "netmem: " and has no end of line. It is valid until the function returns. The thread whose
+ * call is reported calls the function. The library holds no lock meanwhile, but the worker of that call is in use:
+ * calls with it fail with -EBUSY. The function must return: neither longjmp nor an exception may leave it. Functions
+ * are called by several threads at once, and a thread may still call the function that was set before.
  * A report never waits. Of each kind of misuse 16 reports are made at once, then one each second. Other
  * reports are left out, as are those that descriptor 2 cannot take without waiting. So are, if a function is
  * set, those of calls that the function itself, a signal handler or a child of fork(2) makes. The next report

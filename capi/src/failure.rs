@@ -171,7 +171,9 @@ impl Write for Place<'_> {
     }
 }
 
-fn store(errno: i32, text: fmt::Arguments) {
+/// Stores a text for this thread. It takes no memory if the thread has stored one before, or has run the program's report
+/// function.
+pub fn store(errno: i32, text: fmt::Arguments) {
     LAST.with(|last| {
         last.errno.set(errno);
         let mut place = Place { to: &last.text, len: 0 };

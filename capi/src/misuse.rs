@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
-use crate::failure::{Barred, CHILD, Failure};
+use crate::failure::{self, Barred, CHILD, Failure};
 use crate::report::{self, Limit, Origin};
 use crate::sites::{self, Recorded, Site};
 use crate::stderr::WHOLE;
@@ -82,7 +82,7 @@ const KINDS: [(&str, i32, &str); 15] = [
     (
         "reentered",
         EBUSY,
-        "a call with this worker or stock is in progress: do not call netmem from a signal handler",
+        "a call with this worker or stock is in progress, or a jump left one: make no calls from a report function or a signal handler",
     ),
 ];
 
@@ -170,12 +170,16 @@ pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32
 
 /// Counts and reports a call from a signal handler or a child, as the policy says. The call that a handler interrupted, and
 /// the thread that was lost in a child, may be in the middle of the allocator or of a report. So this takes no memory and no
-/// lock, and the thread's last message stays.
+/// lock, and the thread's last message stays: the handler may have interrupted the program before it read the message. Within
+/// the program's report function no other message waits to be read, so there it tells why.
 #[cold]
 fn refused_simply(kind: Kind, call: &str) -> i32 {
     COUNTS[kind as usize].fetch_add(1, Relaxed);
     let (name, errno, why) = KINDS[kind as usize];
     said::<SHORT>(kind, format_args!("{call}: {name}: {why}"), Origin::Handler);
+    if kind == Kind::Reentered && report::is_within() {
+        failure::store(errno, format_args!("{call}: {name}: {why}"));
+    }
     -errno
 }
 

@@ -8,6 +8,7 @@ use crate::errno::ENFILE;
 use crate::failure::Failure;
 use crate::process::{self, Uncancelled};
 use crate::stderr::{self, WHOLE};
+use crate::thread;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::fmt::{self, Write};
@@ -37,6 +38,16 @@ static IN_USE: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Whether the thread is in the program's function.
     static WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The numbers of threads that are in the program's function. 0: a free place. A signal handler may read them; a variable of
+/// the thread could take memory at its first use. A thread beyond these is not found, and has no text.
+static THREADS_WITHIN: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+/// Whether the calling thread is in the program's function.
+pub fn is_within() -> bool {
+    let here = thread::here();
+    THREADS_WITHIN.iter().any(|at| at.load(Relaxed) == here)
 }
 
 /// Passes reports to a function from now on, or to descriptor 2 if there is none.
@@ -158,7 +169,10 @@ impl<const N: usize> Line<N> {
         if WITHIN.try_with(|within| within.replace(true)) != Ok(false) {
             return false;
         }
+        let here = thread::here();
+        let place = THREADS_WITHIN.iter().find(|at| at.compare_exchange(0, here, Relaxed, Relaxed).is_ok());
         (receiver.function)(self.bytes.as_ptr().cast(), receiver.argument.load(Relaxed));
+        place.inspect(|at| at.store(0, Relaxed));
         let _ = WITHIN.try_with(|within| within.set(false));
         true
     }

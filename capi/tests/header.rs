@@ -30,7 +30,9 @@ const HEAD: &str = "\
  *   -EXDEV   the pool, cache, heads, ready pool or lane belongs to another memory than the worker
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached
- *   -EBUSY   a signal handler made the call and interrupted another call with the same worker or stock
+ *   -EBUSY   another call with the same worker or stock is in progress: the call was made by a signal handler that
+ *            interrupted that one, or by the function of netmem_set_report; or a jump left that one (THREADS).
+ *            netmem_last_error states when this sets the text
  *   -ECHILD  the process is a child (fork(2)) of the process that opened the library. Not refused in a child are calls
  *            for raw frames that take no worker and do not write to the frame. Where the system's pages are larger than
  *            4 KiB, a child is not detected
@@ -241,8 +243,6 @@ fn the_manual_page_explains_every_errno_that_the_header_names() {
     assert!(explained.len() > 20, "{explained:?}");
 }
 
-/// Whether E and this is an errno of the library.
-fn is_errno(name: &str) -> bool {
 /// Seen: below an installed prefix, nothing named the keys of a port string.
 #[test]
 fn the_manual_page_lists_every_key_of_a_port_string() {
@@ -257,6 +257,8 @@ fn the_manual_page_lists_every_key_of_a_port_string() {
     }
 }
 
+/// Whether E and this is an errno of the library.
+fn is_errno(name: &str) -> bool {
     let errnos = fs::read_to_string(folder().join("src/errno.rs")).expect("the errnos");
     errnos.contains(&format!("pub const E{name}: i32"))
 }

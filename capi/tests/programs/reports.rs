@@ -32,6 +32,13 @@ fn the_leak_sanitizer_finds_nothing_in_a_child_that_ends_by_exit() {
     assert!(said.starts_with("all as it should be\n") && !said.contains("LeakSanitizer"), "{said}");
 }
 
+/// Seen: the line blamed a signal handler, and there was none.
+#[test]
+fn a_call_after_a_jump_out_of_another_call_is_refused_with_a_line_that_names_the_jump() {
+    let said = run("tests/c/left.c", &[]);
+    assert!(said.contains("netmem_alloc: reentered: ") && said.contains("a jump left one"), "{said}");
+}
+
 /// Seen: the thread stopped at its 656th misuse and never went on.
 #[test]
 fn misuse_does_not_wait_while_standard_error_is_a_pipe_that_no_process_reads() {
