@@ -1,4 +1,4 @@
-/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring|heads|"too much" */
+/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring|heads|"too much"|around */
 #include "first.h"
 #include <unistd.h>
 
@@ -173,10 +173,19 @@ static void lend_too_much(void)
     CHECK(!strstr(netmem_last_error(), "drop") && !strstr(netmem_last_error(), "segments"));
 }
 
+/* Bytes up to the last address and beyond. */
+static void lend_around(void)
+{
+    static const size_t BYTES[] = {6, 4096, 2 << 20};
+    netmem_memory lent;
+    for (size_t i = 0; i < sizeof BYTES / sizeof *BYTES; i++)
+        CHECK(netmem_memory_lend((void *)(UINTPTR_MAX - 5), BYTES[i], NULL, &lent) == -EINVAL && says("wrap around the address space"));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"lane", lane}, {"port", port}, {"lend", lend}, {"burst", burst}, {"workers", workers}, {"ring", ring},
-                                           {"heads", heads_config}, {"too much", lend_too_much}};
+                                           {"heads", heads_config}, {"too much", lend_too_much}, {"around", lend_around}};
     CHECK(argc == 2 && netmem_set_policy(NETMEM_COUNT) == 0);
     return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_all, close_all);
 }

@@ -53,3 +53,9 @@ fn an_option_of_heads_that_is_refused_is_named_as_the_field_of_the_configuration
 fn a_lent_range_that_is_longer_than_the_addresses_is_refused_with_a_remedy_that_c_has() {
     holds("too much");
 }
+
+/// Seen: a range that wraps around the address space was lent, and the first write to a frame in it ended the program.
+#[test]
+fn a_lent_range_that_wraps_around_the_addresses_is_refused() {
+    holds("around");
+}

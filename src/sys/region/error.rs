@@ -26,6 +26,16 @@ pub enum RegionError {
         /// Bytes lent.
         bytes: usize,
     },
+    /// The lent memory wraps around the end of the address space.
+    #[error(
+        "the {bytes} bytes lent at {base:#x} would wrap around the address space: lend bytes that are mapped"
+    )]
+    LentWraps {
+        /// The address of the first byte lent.
+        base: usize,
+        /// Bytes lent.
+        bytes: usize,
+    },
     /// The pages around the region could not be made inaccessible.
     #[error("guard pages around the region failed ({errno}): {}, or leave guard out", remedy(*errno))]
     Guard {

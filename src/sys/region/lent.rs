@@ -97,7 +97,10 @@ impl Lent {
         keeper: impl Send + Sync + 'static,
     ) -> Result<Lent, RegionError> {
         let keeper = Keeper(Box::new(keeper));
-        let skipped = base.addr().next_multiple_of(PAGE_SIZE) - base.addr();
+        if base.addr().checked_add(len).is_none() {
+            return Err(RegionError::LentWraps { base: base.addr(), bytes: len });
+        }
+        let skipped = base.addr().wrapping_neg() % PAGE_SIZE;
         let whole = len.saturating_sub(skipped) / PAGE_SIZE * PAGE_SIZE;
         if whole == 0 {
             return Err(RegionError::Lent { bytes: len });
@@ -150,6 +153,22 @@ impl<F: FnOnce(Box<[u8]>)> Drop for Borrowed<F> {
 mod tests {
     use super::*;
     use crate::sys::region;
+    use std::ptr;
+
+    /// Seen: such a range was accepted, and the first write to a frame in it ended the process.
+    #[test]
+    fn a_range_that_wraps_around_the_address_space_is_refused() {
+        for (base, bytes) in
+            [(usize::MAX - 5, 2 << 20), (usize::MAX - PAGE_SIZE + 1, PAGE_SIZE), (1, usize::MAX)]
+        {
+            // SAFETY: it is refused, and nothing of it is read.
+            let refused = unsafe { Lent::adopt(ptr::without_provenance_mut(base), bytes, ()) };
+            assert_eq!(refused.map(drop), Err(RegionError::LentWraps { base, bytes }));
+        }
+        // SAFETY: as above.
+        let refused = unsafe { Lent::adopt(ptr::without_provenance_mut(usize::MAX - 5), 5, ()) };
+        assert_eq!(refused.map(drop), Err(RegionError::Lent { bytes: 5 }));
+    }
 
     #[test]
     fn a_mapping_of_the_callers_own_is_numbered_kept_and_never_unmapped_by_us() {
