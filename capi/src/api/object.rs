@@ -122,7 +122,8 @@ pub unsafe extern "C" fn netmem_sizes_alloc_at(
         (Ok(Source::Cache(..)), _) => return refused(Kind::Closed, CALL, "cache", sizes.word, site),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let at = if uses.reserve(1) { source.alloc(worker, bytes) } else { None };
+    // 0 bytes would have no memory, and all objects of 0 bytes one address.
+    let at = if uses.reserve(1) { source.alloc(worker, bytes.max(1)) } else { None };
     let claim = at.map(|at| Claim { at: at.as_ptr().expose_provenance() as u64, of: sizes.word, head: 0 });
     let Some(word) = claim.and_then(|claim| uses.give(tag, What::Object, claim)) else {
         let text = format!("{CALL}: there is no memory for {bytes} bytes, or they are more than 4 MiB");

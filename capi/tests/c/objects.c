@@ -420,14 +420,27 @@ static void each_has_its_own_bytes(void)
         netmem_object object;
         CHECK(netmem_sizes_alloc(worker, sizes, bytes, &object) == 0);
         CHECK((size_t)netmem_object_size(worker, object) >= bytes);
-        if (bytes > 0)
-            memset(netmem_object_data(worker, object), 1, bytes);
+        memset(netmem_object_data(worker, object), 1, netmem_object_size(worker, object));
         CHECK(netmem_object_free(worker, &object, 1) == 0);
     }
     netmem_object none;
     CHECK(netmem_sizes_alloc(worker, sizes, (4u << 20) + 1, &none) == -ENOMEM);
     netmem_count counts[64];
     CHECK(netmem_cache_counts(cache, counts, 64) > 5);
+}
+
+/* Seen: they all lay at the address 0x10, had a size of 0, and a write there ended the program. */
+static void objects_of_0_bytes_have_an_address_and_a_byte_each(void)
+{
+    netmem_object objects[3];
+    char *bytes[3];
+    for (int i = 0; i < 3; i++) {
+        CHECK(netmem_sizes_alloc(worker, sizes, 0, &objects[i]) == 0 && netmem_object_size(worker, objects[i]) >= 1);
+        bytes[i] = (char *)netmem_object_data(worker, objects[i]);
+        *bytes[i] = (char)i;
+    }
+    CHECK(*bytes[0] == 0 && *bytes[1] == 1 && *bytes[2] == 2);
+    CHECK(netmem_object_free(worker, objects, 3) == 0);
 }
 
 static void holders_are_named_by_place(void)
@@ -505,6 +518,7 @@ int main(void)
     CHECK(netmem_set_policy(NETMEM_COUNT) == 0);
     open_caches();
     each_has_its_own_bytes();
+    objects_of_0_bytes_have_an_address_and_a_byte_each();
     holders_are_named_by_place();
     size_classes_have_counters_and_holders();
     what_is_detached_another_thread_attaches();
