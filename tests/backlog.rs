@@ -224,3 +224,36 @@ fn a_port_that_is_armed_reports_packets_that_came_before() {
         }
     });
 }
+
+/// Seen: the host dropped thousands of packets because the queue of a TAP interface was full, and no counter had them.
+#[test]
+fn packets_that_the_host_dropped_at_a_full_queue_of_a_tap_interface_are_counted_once() {
+    let test = "packets_that_the_host_dropped_at_a_full_queue_of_a_tap_interface_are_counted_once";
+    in_namespace(test, || {
+        for (name, queues) in [("t0", 1), ("t1", 3)] {
+            let config = TapConfig { multi_queue: queues > 1, ..TapConfig::default() };
+            let open = || TapPort::open(name, &config).unwrap();
+            let mut ports: Vec<_> = (0..queues).map(|_| open()).collect();
+            ip(&format!("link set {name} txqueuelen 8"));
+            let wire = Wire::open(name);
+            (0..40).for_each(|number| wire.send(&packet(number)));
+            let dropped = || {
+                let path = format!("/sys/class/net/{name}/statistics/tx_dropped");
+                std::fs::read_to_string(path).unwrap().trim().parse::<u64>().unwrap()
+            };
+            let mut received = 0;
+            while received + dropped() < 40 {
+                let of = |port| receive(port, &mut Fixture::new(64)).len() as u64;
+                received += ports.iter_mut().map(of).sum::<u64>();
+            }
+            let (dropped, counters) = (dropped(), ports.iter().map(|port| port.counters()));
+            let counters: Vec<_> = counters.collect();
+            // The last ones are counted when the port is dropped.
+            (0..40).for_each(|number| wire.send(&packet(number)));
+            drop(ports);
+            let counted: u64 = counters.iter().map(|of| of.rx_ring_full.get()).sum();
+            assert!(dropped > 0 && counted > dropped, "{name}: {counted} counted, {dropped} before the last");
+            assert!(counted <= 80 - received, "{name}: {counted} counted, {received} received");
+        }
+    });
+}

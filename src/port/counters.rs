@@ -35,7 +35,7 @@ pub struct PortCounters {
     pub filled: Count,
     /// Frames the device dropped because no empty frame was posted.
     pub rx_no_frame: Count,
-    /// Frames the device dropped because the receive ring was full.
+    /// Frames the device dropped because the receive ring was full, or the host because the queue of a TAP interface was.
     pub rx_ring_full: Count,
     /// Frames the device dropped for other causes, or that were not yet taken when the port was closed.
     pub rx_dropped: Count,

@@ -1,6 +1,6 @@
 //! COLD: makes the interface, or attaches to it.
 
-use super::{TapLink, TapPort};
+use super::{HostDrops, TapLink, TapPort};
 use crate::port::copying::CopyingPort;
 use crate::port::link::Link;
 use crate::port::uncut::Uncut;
@@ -74,11 +74,12 @@ impl TapPort {
         let queue = TapQueue::open(name, config.multi_queue).map_err(|error| refused(name, error))?;
         let failed = |step| move |errno| TapError::Refused { interface: name.to_owned(), step, errno };
         let netdev = Netdev::open(name).map_err(failed("find the interface"))?;
+        let host_drops = HostDrops::of(&netdev);
         if !was_there {
             netdev.set_up().map_err(failed("set the interface up"))?;
         }
         let (several, link, uncut) = (config.multi_queue, Link::new(netdev), Uncut::new(1));
-        let device = TapLink { queue, several, link, uncut, keeps_offloads: false };
+        let device = TapLink { queue, several, link, uncut, keeps_offloads: false, host_drops };
         Ok(CopyingPort::new(format!("tap:{name}"), device, config.ring))
     }
 }

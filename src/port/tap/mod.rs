@@ -17,8 +17,10 @@
 //! VLAN tags stay in the frame. The kernel refuses frames shorter than a header; they are counted (`tx_invalid`).
 //!
 //! Frames that the host sends faster than the port receives them wait in the interface's queue (`txqueuelen`). If the
-//! queue is full, the kernel drops frames, and counts them where `ip -s link` shows them, as dropped when transmitting.
-//! This port sees nothing of that.
+//! queue is full, the kernel drops frames. They are counted from the opening of the port on (`rx_ring_full`), once for
+//! all ports of the interface. `ip -s link` shows them as dropped when transmitting. They are not counted if /sys was
+//! mounted for another network namespace, after the interface was moved to another one, and, with a
+//! [broker](crate::system::broker), after the interface was made again.
 //!
 //! The interface's MAC address is the host's end of the link. A router on this port has its own address, which the host
 //! does not know. So the host needs static neighbours, or the program on the port must answer for them.
@@ -26,6 +28,7 @@
 //! Source: Documentation/networking/tuntap.rst; drivers/net/tun.c.
 
 mod bind;
+mod host_drops;
 mod rx;
 #[cfg(test)]
 mod tests;
@@ -40,10 +43,13 @@ use super::uncut::Uncut;
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::stats::Writer;
+use crate::sys::broker;
 use crate::sys::event::is_readable;
 use crate::sys::netdev::Netdev;
 use crate::sys::tap::TapQueue;
+use host_drops::HostDrops;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// The reason why an interface cannot be followed.
 const MOVED: &str =
@@ -63,6 +69,8 @@ pub struct TapLink {
     uncut: Uncut,
     /// Open offload work stays with the frames.
     keeps_offloads: bool,
+    /// The frames that the host drops because the queue is full; None if they cannot be counted.
+    host_drops: Option<Arc<HostDrops>>,
 }
 
 impl TapLink {
@@ -84,6 +92,8 @@ impl TapLink {
         let Some(netdev) = self.link.successor() else { return };
         match netdev.in_its_namespace(|| TapQueue::open(netdev.name(), self.several)) {
             Ok(Ok(queue)) => {
+                // A worker in a sandbox may open no files.
+                self.host_drops = broker::current().map_or_else(|| HostDrops::of(&netdev), |_| None);
                 (self.queue, self.link) = (queue, Link::new(netdev));
                 self.accept_offloads();
             }
@@ -96,7 +106,7 @@ impl TapLink {
     #[cold]
     fn follow(&mut self) {
         match self.queue.interface() {
-            Ok(netdev) => self.link = Link::new(netdev),
+            Ok(netdev) => (self.host_drops, self.link) = (None, Link::new(netdev)),
             Err(errno) => self.link.refuse(format!("{MOVED}: {errno}")),
         }
     }
@@ -135,8 +145,9 @@ impl Device for TapLink {
         keep
     }
 
-    fn end_round(&mut self, _counters: &Writer<PortCounters>) {
+    fn end_round(&mut self, counters: &Writer<PortCounters>) {
         if self.link.end_round() {
+            self.publish(counters);
             self.come_back();
         }
     }
@@ -147,9 +158,16 @@ impl Device for TapLink {
         counters.rx_dropped.add(self.uncut.len() as u64);
     }
 
+    /// Adds the frames that the host dropped because the queue was full.
+    #[cold]
+    fn publish(&self, counters: &Writer<PortCounters>) {
+        self.host_drops.iter().for_each(|drops| counters.rx_ring_full.add(drops.take()));
+    }
+
     /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run.
-    fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
+    fn is_readable(&mut self, counters: &Writer<PortCounters>) -> bool {
         if self.link.look_before_sleep() {
+            self.publish(counters);
             self.come_back();
         }
         !self.uncut.is_empty() || !self.link.is_failed() && is_readable(self.queue.as_fd())

@@ -24,7 +24,8 @@ fn with_queue(path: &str) -> TapPort {
     let queue = OwnedFd::from(File::open(path).unwrap()).into();
     let link = Link::new(Netdev::open("lo").unwrap());
     assert!(link.is_up(), "the loopback interface is down: ip link set lo up");
-    let device = TapLink { queue, several: false, link, uncut: Uncut::new(1), keeps_offloads: false };
+    let uncut = Uncut::new(1);
+    let device = TapLink { queue, several: false, link, uncut, keeps_offloads: false, host_drops: None };
     TapPort::new(format!("tap:{path}"), device, 16)
 }
 
