@@ -369,3 +369,38 @@ fn a_file_that_cannot_be_written_to_an_end_does_not_keep_a_run_from_its_own() {
     assert!(stderr(&out).contains("recorded packets are not written to"), "{}", stderr(&out));
     assert!(stderr(&out).contains("the disk does not answer"), "{}", stderr(&out));
 }
+
+/// Seen: no metric told that recordings were not written, or that a reload was refused.
+#[test]
+fn a_recording_that_fails_and_a_refused_reload_are_scraped() {
+    let folder = Folder::new("record-scraped");
+    let (metrics, to) = (folder.path("metrics"), folder.path("there/recorded.pcapng"));
+    fs::create_dir(folder.path("there")).unwrap();
+    let config = folder.write("netmem.toml", b"idle = \"sleep\"\n");
+    let mut run = start(&format!(
+        "forward --seconds 600 --config {} --record 64 --record-to {} --metrics {}",
+        config.display(),
+        to.display(),
+        metrics.display()
+    ));
+    wait_while_it_runs(&mut run, "it listens", || UnixStream::connect(&metrics).is_ok());
+    let scrape = || {
+        let (mut stream, mut page) = (UnixStream::connect(&metrics).unwrap(), String::new());
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        stream.read_to_string(&mut page).unwrap();
+        page
+    };
+    let has = |line: &str| scrape().contains(&format!("\n{line}\n"));
+    assert!(has("netmem_failed_recordings_total 0") && has("netmem_config_last_reload_successful 1"));
+    fs::remove_dir_all(folder.path("there")).unwrap();
+    signal(&run, Signal::USR1);
+    wait_while_it_runs(&mut run, "it is counted", || has("netmem_failed_recordings_total 1"));
+    for (text, outcome) in [("no-such-key = 1\n", 0), ("idle = \"spin\"\n", 1)] {
+        folder.write("netmem.toml", text.as_bytes());
+        signal(&run, Signal::HUP);
+        let line = format!("netmem_config_last_reload_successful {outcome}");
+        wait_while_it_runs(&mut run, &line, || has(&line));
+    }
+    signal(&run, Signal::INT);
+    run.wait().unwrap();
+}

@@ -38,6 +38,7 @@ mod network;
 mod offer;
 pub mod own_addresses;
 mod own_sockets;
+pub mod outcomes;
 mod packet_registry;
 mod page_registry;
 mod phases;

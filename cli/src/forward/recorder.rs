@@ -8,6 +8,7 @@ mod names;
 mod reasons;
 mod writer;
 
+use super::outcomes::Outcomes;
 use super::plan::Plan;
 use super::worker_setup::WorkerSetup;
 use crate::control::Record;
@@ -95,10 +96,11 @@ pub fn of_run(
     asked: Arc<AtomicBool>,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
+    outcomes: &Arc<Outcomes>,
 ) -> Result<(Option<Arc<Recordings>>, RecordFile), Failure> {
     let recordings = Recordings::new(setups).map(Arc::new);
     let writer = recordings.as_ref().zip(plan.recorder.as_ref()).map(|(recordings, plan)| {
-        RecordWriter::new(recordings, plan, Arc::clone(&asked), (setups, steering))
+        RecordWriter::new(recordings, plan, Arc::clone(&asked), (setups, steering), outcomes)
     });
     let file = writer.transpose()?.flatten().map_or(RecordFile::Missing(asked), RecordFile::Written);
     Ok((recordings, file))

@@ -2,6 +2,7 @@
 //! COLD.
 
 use super::interfaces::Interfaces;
+use super::outcomes::Outcomes;
 use super::plan::{Plan, Source};
 use super::routing::GivenRoutes;
 use crate::args;
@@ -106,6 +107,8 @@ pub struct Reload {
     pub steering: Option<SteeringControl>,
     /// The policy of the current plan, with the workers that it chooses from.
     pub policy: Option<Policy>,
+    /// Where the outcome of each reload is noted.
+    pub outcomes: Arc<Outcomes>,
 }
 
 impl Reload {
@@ -130,6 +133,7 @@ impl Reload {
         let refused =
             |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));
         let done = done.map_err(refused);
+        self.outcomes.reloaded(done.is_ok());
         // A caller that is gone needs no answer.
         callers.iter().for_each(|caller| drop(caller.send(done.clone())));
         match done {

@@ -7,6 +7,7 @@ use super::hooks::{self, Hooks};
 use super::lending;
 use super::links::Links;
 use super::network::Network;
+use super::outcomes::Outcomes;
 use super::own_addresses::{Followed, Own};
 use super::packet_registry;
 use super::phases::LatestStatus;
@@ -107,7 +108,9 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     }
     let retention = retention_thread(&mut setups, &memory, plan, times.as_ref())?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
-    let (recordings, record_file) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
+    let outcomes = Arc::new(Outcomes::default());
+    let (recordings, record_file) =
+        recorder::of_run(plan, asked.recording, &setups, steering.as_ref(), &outcomes)?;
     let ((caller, requests), latest_status) = (reload::requests(), LatestStatus::default());
     let listen = |socket| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &latest_status));
@@ -123,8 +126,9 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     };
     let control = control.map(listen).transpose()?;
     let others = (steering.as_ref(), retention.as_ref(), following.as_ref());
-    let scraped = scraped(listener, &memory, &setups, others)?;
-    let reload = reload(plan, routes, (asked.reload, requests), &setups, (hooks.as_ref(), steering.as_ref()));
+    let scraped = scraped(listener, &memory, &setups, others, &outcomes)?;
+    let controls = (hooks.as_ref(), steering.as_ref(), outcomes);
+    let reload = reload(plan, routes, (asked.reload, requests), &setups, controls);
     Ok(Dataplane {
         memory,
         setups,
@@ -171,12 +175,13 @@ fn scraped(
         Option<&RetentionThread>,
         Option<&Following>,
     ),
+    outcomes: &Arc<Outcomes>,
 ) -> Result<Option<Scraped>, Failure> {
     let Some(listener) = listener else { return Ok(None) };
     let beside = retention.map(|retention| Arc::clone(&retention.standing));
     let cuts = Arc::new(Cuts::new(setups, steering, beside));
     let tables = following.map(|following| following.follower.tables());
-    let server = metrics::start(listener, Source::new(&cuts, setups, memory, tables))?;
+    let server = metrics::start(listener, Source::new(&cuts, setups, memory, tables, outcomes))?;
     Ok(Some(Scraped { cuts, _server: server }))
 }
 
@@ -186,7 +191,7 @@ fn reload(
     routes: Option<GivenRoutes>,
     (asked, requests): (Option<Arc<AtomicBool>>, Requests),
     setups: &[WorkerSetup],
-    (hooks, steering): (Option<&Hooks>, Option<&SteeringControl>),
+    (hooks, steering, outcomes): (Option<&Hooks>, Option<&SteeringControl>, Arc<Outcomes>),
 ) -> Option<Reload> {
     Some(Reload {
         asked: asked?,
@@ -198,6 +203,7 @@ fn reload(
         icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
         steering: steering.cloned(),
         policy: steering.map(SteeringControl::policy),
+        outcomes,
     })
 }
 

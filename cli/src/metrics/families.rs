@@ -2,6 +2,7 @@
 
 use super::page::{Kind, Labels, Page};
 use crate::forward::cuts::{Answer, Cut, Packets};
+use crate::forward::outcomes::Outcomes;
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolStats};
 use netmem::system::broker;
@@ -36,6 +37,31 @@ pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     page.family("netmem_between_packets", Kind::Gauge, help).sample(&[], waiting);
     let help = "Packets that one worker took and whose handing over is not in the other's last answer yet. 0 in a whole cut.";
     page.family("netmem_between_ahead_packets", Kind::Gauge, help).sample(&[], ahead);
+}
+
+/// Writes the start and the memory of the process, as far as they are known, by the names that all exporters use.
+pub fn process(page: &mut Page, started: Option<Duration>, resident_bytes: Option<u64>) {
+    if let Some(started) = started {
+        let help = "When the process was started, in seconds since 1970.";
+        page.family("process_start_time_seconds", Kind::Gauge, help).sample(&[], seconds(started));
+    }
+    if let Some(bytes) = resident_bytes {
+        let help = "Bytes of the process in memory, without huge pages that were set aside (hugetlbfs). The broker is another process.";
+        page.family("process_resident_memory_bytes", Kind::Gauge, help).sample(&[], bytes);
+    }
+}
+
+/// Writes the outcomes of reloads and recordings.
+pub fn outcomes(page: &mut Page, outcomes: &Outcomes) {
+    let help = "1 if the last reload of the configuration was taken, or there was none; 0 if it was refused, and the one before holds.";
+    let mut family = page.family("netmem_config_last_reload_successful", Kind::Gauge, help);
+    family.sample(&[], u8::from(outcomes.is_configuration_taken()));
+    let help = "When a configuration was last taken, at the start or by a reload, in seconds since 1970.";
+    let mut family = page.family("netmem_config_last_reload_success_timestamp_seconds", Kind::Gauge, help);
+    family.sample(&[], seconds(outcomes.taken()));
+    let help = "Recordings that could not be written to the file of --record-to.";
+    let mut family = page.family("netmem_failed_recordings", Kind::Counter, help);
+    family.sample(&[], outcomes.failed_recordings());
 }
 
 /// Returns the packets between workers, or, if a worker is stale, by how many the others are ahead of it.

@@ -12,6 +12,7 @@ mod address;
 mod connections;
 mod families;
 mod page;
+mod process;
 mod request;
 mod server;
 mod source;

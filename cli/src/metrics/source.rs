@@ -1,14 +1,16 @@
 //! The data of a scrape.
 
-use super::families;
 use super::page::{Format, Page};
+use super::{families, process};
 use crate::forward::cuts::Cuts;
+use crate::forward::outcomes::Outcomes;
 use crate::forward::worker_setup::WorkerSetup;
 use netmem::page::Memory;
 use netmem::pool::Pool;
 use netmem_rtnetlink::FollowerTables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A run, as a scrape shows it.
 pub struct Source {
@@ -18,6 +20,9 @@ pub struct Source {
     /// The kernel's routes, if they are followed.
     tables: Option<FollowerTables>,
     scrapes: AtomicU64,
+    outcomes: Arc<Outcomes>,
+    /// The start of the process, since 1970, if it is known.
+    started: Option<Duration>,
 }
 
 impl Source {
@@ -27,9 +32,18 @@ impl Source {
         setups: &[WorkerSetup],
         memory: &Memory,
         tables: Option<FollowerTables>,
+        outcomes: &Arc<Outcomes>,
     ) -> Source {
         let pools = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
-        Source { cuts: Arc::clone(cuts), pools, memory: memory.clone(), tables, scrapes: AtomicU64::new(0) }
+        Source {
+            cuts: Arc::clone(cuts),
+            pools,
+            memory: memory.clone(),
+            tables,
+            scrapes: AtomicU64::new(0),
+            outcomes: Arc::clone(outcomes),
+            started: process::started(),
+        }
     }
 
     /// Lets workers take a sample. Call it all the time.
@@ -42,6 +56,8 @@ impl Source {
         let scrapes = self.scrapes.fetch_add(1, Relaxed) + 1;
         let (cut, mut page) = (self.cuts.take(), Page::new(format));
         families::run(&mut page, &cut, scrapes);
+        families::process(&mut page, self.started, process::resident_bytes());
+        families::outcomes(&mut page, &self.outcomes);
         families::workers(&mut page, &cut);
         families::ports(&mut page, &cut);
         families::frames(&mut page, &cut);

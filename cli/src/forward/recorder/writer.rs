@@ -3,6 +3,7 @@
 use super::{Recordings, destination};
 use crate::args::{LOST_BETWEEN, RecorderPlan, When};
 use crate::failure::Failure;
+use crate::forward::outcomes::Outcomes;
 use crate::forward::report::dropped;
 use crate::forward::worker_setup::WorkerSetup;
 use crate::log::Level;
@@ -35,6 +36,7 @@ pub struct RecordWriter {
     meters: Vec<Arc<Meters>>,
     /// The drops between workers, if they share packets.
     steering: Option<SteeringControl>,
+    outcomes: Arc<Outcomes>,
     looked: Instant,
     /// The time at which a rate last caused a file.
     last: Option<Instant>,
@@ -59,6 +61,7 @@ impl RecordWriter {
         plan: &RecorderPlan,
         asked: Arc<AtomicBool>,
         (setups, steering): (&[WorkerSetup], Option<&SteeringControl>),
+        outcomes: &Arc<Outcomes>,
     ) -> Result<Option<RecordWriter>, Failure> {
         let Some(to) = plan.to.clone() else { return Ok(None) };
         let between = |when: &&When| when.reason.is_some_and(|reason| LOST_BETWEEN.contains(&reason));
@@ -80,6 +83,7 @@ impl RecordWriter {
             when: plan.when.iter().map(|&when| Rising { when, before: 0 }).collect(),
             meters: setups.iter().map(|setup| setup.forwarder.meters()).collect(),
             steering: steering.cloned(),
+            outcomes: Arc::clone(outcomes),
             looked: Instant::now(),
             last: None,
             writing: None,
@@ -150,11 +154,13 @@ impl RecordWriter {
         Some(self.line(&why, written))
     }
 
+    /// Returns the line about a file, and counts one that could not be written.
     fn line(&self, why: &str, written: io::Result<usize>) -> (Level, String) {
         let at = self.to.display();
         match written {
             Ok(packets) => (Level::Info, format!("{packets} recorded packets written to {at} ({why})")),
             Err(error) => {
+                self.outcomes.recording_failed();
                 (Level::Warning, format!("recorded packets are not written to {at} ({why}): {error}"))
             }
         }

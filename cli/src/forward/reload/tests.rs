@@ -138,3 +138,21 @@ fn a_reload_that_was_given_up_is_not_carried_out_and_one_that_has_begun_is_not_c
     drop(reload);
     assert_eq!(caller.reload_within(RELOAD_TIMEOUT), Err("the run is ending".to_owned()));
 }
+
+/// Seen: no metric told that a reload was refused, and the run kept the old configuration for weeks.
+#[test]
+fn the_outcome_of_the_last_reload_is_kept_for_scrapers() {
+    let plan = |text: &str| args::forward_of(text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
+    let asked = Asked { reload: Some(Arc::default()), ..Asked::default() };
+    let plan = plan("no-sandbox = true\n").expect("a plan");
+    let mut reload = set_up::open(&plan, asked).expect("a dataplane").reload.expect("a reload");
+    let outcomes = Arc::clone(&reload.outcomes);
+    let started = outcomes.taken();
+    assert!(outcomes.is_configuration_taken() && !started.is_zero());
+    // The arguments of this test program are none of netmem.
+    let (level, line) = reload.reload(&[]);
+    assert!(level == Level::Error && !outcomes.is_configuration_taken(), "{line}");
+    assert_eq!(outcomes.taken(), started);
+    outcomes.reloaded(true);
+    assert!(outcomes.is_configuration_taken() && outcomes.taken() >= started);
+}

@@ -39,7 +39,14 @@ fn sections() -> Vec<(&'static str, String)> {
         page.finish()
     };
     vec![
-        ("The run", written(&|page| run(page, &cut, 1))),
+        ("The run", {
+            let started = (Some(Duration::ZERO), Some(0));
+            written(&|page| {
+                run(page, &cut, 1);
+                process(page, started.0, started.1);
+                super::outcomes(page, &Outcomes::default());
+            })
+        }),
         ("Workers", written(&|page| workers(page, &cut))),
         ("Ports", written(&|page| super::ports(page, &cut))),
         ("Pools", written(&|page| (frames(page, &cut), pools(page, std::slice::from_ref(&pool))).0)),
