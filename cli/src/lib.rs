@@ -47,6 +47,7 @@ use std::process::ExitCode;
 
 /// Runs the program with the arguments of its command line.
 pub fn main() -> ExitCode {
+    let _ = metrics::started();
     log::prepare();
     netmem_ports::open_files_by(open_to_read);
     raise_descriptor_limit();

@@ -37,6 +37,7 @@ use netmem::steer::MeshConfig;
 use netmem_ports::KernelCopies;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::vec::IntoIter;
 
 /// Minimum slots of a local queue.
 const QUEUE: u32 = 1024;
@@ -95,25 +96,23 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let mut following = follower.map(|follower| Following { follower, own: own.clone() });
     let cores = cores(plan.workers);
     let mut hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets)).transpose()?;
-    let (steering, ends) = plan.steer.as_ref().map(share).transpose()?.unzip();
-    let mut ends = ends.into_iter().flatten();
+    let (steering, mut ends) = plan.steer.as_ref().map(share).transpose()?.unzip();
     let (mut setups, port_count) = (Vec::new(), ports.first().map_or(0, |ports| ports.ports.len()));
     let times = recorder::queue_times(plan, port_count);
     for (number, ((owner, ports), core)) in owners.into_iter().zip(ports).zip(cores.workers).enumerate() {
         let queues = following.as_mut().map(|of| of.neighbour_queues(&owner.pool, plan.workers));
         let (decided, at) = (mode_decision.decision(queues, plan.icmp), (number, core, times.as_ref()));
         let mut setup = one_worker(plan, owner, (ports, decided), at, hooks.as_mut())?;
-        ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
+        ends.as_mut().and_then(Iterator::next).into_iter().for_each(|end| setup.forwarder.set_steering(end));
         setups.push(setup);
     }
     let retention = retention_thread(&mut setups, &memory, plan, times.as_ref())?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
-    let outcomes = Arc::new(Outcomes::default());
-    let (recordings, record_file) =
-        recorder::of_run(plan, asked.recording, &setups, steering.as_ref(), &outcomes)?;
+    let (steered, outcomes) = (steering.as_ref(), Arc::new(Outcomes::default()));
+    let (recordings, record_file) = recorder::of_run(plan, asked.recording, &setups, steered, &outcomes)?;
     let ((caller, requests), latest_status) = (reload::requests(), LatestStatus::default());
     let listen = |socket| {
-        let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &latest_status));
+        let mut registry = registry(&memory, &setups, steered, (plan, &latest_status));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
         retention.iter().for_each(|retention| packet_registry::local_queue(&mut registry, retention, plan));
@@ -125,10 +124,9 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         control::start(socket, registry)
     };
     let control = control.map(listen).transpose()?;
-    let others = (steering.as_ref(), retention.as_ref(), following.as_ref());
+    let others = (steered, retention.as_ref(), following.as_ref());
     let scraped = scraped(listener, &memory, &setups, others, &outcomes)?;
-    let controls = (hooks.as_ref(), steering.as_ref(), outcomes);
-    let reload = reload(plan, routes, (asked.reload, requests), &setups, controls);
+    let reload = reload(plan, routes, (asked.reload, requests), &setups, (hooks.as_ref(), steered, outcomes));
     Ok(Dataplane {
         memory,
         setups,
@@ -230,8 +228,9 @@ fn memory(plan: &Plan) -> Result<Memory, Failure> {
 }
 
 /// Makes the lanes between the workers.
-fn share(steer: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), Failure> {
-    Steering::between(steer).map_err(|error| Failure::input(format!("--steer: {error}")))
+fn share(steer: &MeshConfig) -> Result<(SteeringControl, IntoIter<Steering>), Failure> {
+    let shared = Steering::between(steer).map_err(|error| Failure::input(format!("--steer: {error}")))?;
+    Ok((shared.0, shared.1.into_iter()))
 }
 
 /// Makes a forwarder over the ports of the worker with that number and core, as planned. With a recorder, it

@@ -39,12 +39,10 @@ pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     page.family("netmem_between_ahead_packets", Kind::Gauge, help).sample(&[], ahead);
 }
 
-/// Writes the start and the memory of the process, as far as they are known, by the names that all exporters use.
-pub fn process(page: &mut Page, started: Option<Duration>, resident_bytes: Option<u64>) {
-    if let Some(started) = started {
-        let help = "When the process was started, in seconds since 1970.";
-        page.family("process_start_time_seconds", Kind::Gauge, help).sample(&[], seconds(started));
-    }
+/// Writes the start of the process and, if it is known, its memory, by the names that all exporters use.
+pub fn process(page: &mut Page, started: Duration, resident_bytes: Option<u64>) {
+    let help = "When the process was started, in seconds since 1970.";
+    page.family("process_start_time_seconds", Kind::Gauge, help).sample(&[], seconds(started));
     if let Some(bytes) = resident_bytes {
         let help = "Bytes of the process in memory, without huge pages that were set aside (hugetlbfs). The broker is another process.";
         page.family("process_resident_memory_bytes", Kind::Gauge, help).sample(&[], bytes);

@@ -18,5 +18,6 @@ mod server;
 mod source;
 
 pub use address::Address;
+pub use process::started;
 pub use server::{Listener, bind, start};
 pub use source::Source;

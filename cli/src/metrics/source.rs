@@ -10,7 +10,6 @@ use netmem::pool::Pool;
 use netmem_rtnetlink::FollowerTables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 /// A run, as a scrape shows it.
 pub struct Source {
@@ -21,8 +20,6 @@ pub struct Source {
     tables: Option<FollowerTables>,
     scrapes: AtomicU64,
     outcomes: Arc<Outcomes>,
-    /// The start of the process, since 1970, if it is known.
-    started: Option<Duration>,
 }
 
 impl Source {
@@ -42,7 +39,6 @@ impl Source {
             tables,
             scrapes: AtomicU64::new(0),
             outcomes: Arc::clone(outcomes),
-            started: process::started(),
         }
     }
 
@@ -56,7 +52,7 @@ impl Source {
         let scrapes = self.scrapes.fetch_add(1, Relaxed) + 1;
         let (cut, mut page) = (self.cuts.take(), Page::new(format));
         families::run(&mut page, &cut, scrapes);
-        families::process(&mut page, self.started, process::resident_bytes());
+        families::process(&mut page, process::started(), process::resident_bytes());
         families::outcomes(&mut page, &self.outcomes);
         families::workers(&mut page, &cut);
         families::ports(&mut page, &cut);

@@ -40,10 +40,9 @@ fn sections() -> Vec<(&'static str, String)> {
     };
     vec![
         ("The run", {
-            let started = (Some(Duration::ZERO), Some(0));
             written(&|page| {
                 run(page, &cut, 1);
-                process(page, started.0, started.1);
+                process(page, Duration::ZERO, Some(0));
                 super::outcomes(page, &Outcomes::default());
             })
         }),
