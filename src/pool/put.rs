@@ -53,15 +53,27 @@ impl Frame {
     #[cold]
     #[inline(never)]
     pub(crate) fn put_earlier(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        let (len, room) = (self.len(), self.tailroom());
-        let spare = self.headroom().saturating_sub(frame_table::least_headroom(self));
-        let spare = if len == 0 || self.is_bare() { spare } else { 0 };
+        let (len, room, spare) = (self.len(), self.tailroom(), self.spare());
         if let Some(lack) = n.checked_sub(room).filter(|&lack| 0 < lack && lack <= spare) {
             self.push(lack)?;
             self.data_mut().copy_within(lack.., 0);
             self.trim(len)?;
         }
         self.put(n)
+    }
+
+    /// Puts as many bytes as [`Frame::put_earlier`] has room for, and returns them for writing.
+    #[inline(never)]
+    pub(crate) fn put_all(&mut self) -> &mut [u8] {
+        let room = self.tailroom() + self.spare();
+        // There is that much room.
+        self.put_earlier(room).unwrap_or_default()
+    }
+
+    /// Number of bytes by which the data can begin earlier, and leave the pool's headroom.
+    fn spare(&self) -> usize {
+        let spare = self.headroom().saturating_sub(frame_table::least_headroom(self));
+        if self.is_empty() || self.is_bare() { spare } else { 0 }
     }
 
     /// Writes 0 into every byte of the frame, also around its data.

@@ -45,7 +45,7 @@ pub(super) fn parts<'a>(
     rooms: &mut impl Iterator<Item = RxBuffer<'a>>,
     beyond: &'a mut [u8],
 ) -> [&'a mut [u8]; 3] {
-    let mut next = || rooms.next().map(RxBuffer::whole).unwrap_or_default();
+    let mut next = || rooms.next().map(RxBuffer::behind).unwrap_or_default();
     if each == 1 {
         return [next(), beyond, &mut []];
     }

@@ -123,10 +123,19 @@ impl<'a> RxBuffer<'a> {
         Ok(self.0.data_mut().get_mut(before..).unwrap_or_default())
     }
 
-    /// Turns all room into data and returns it for writing. [`RxBuffer::trim`] then sets how much of it was written. If
-    /// nothing was, the device does not report the buffer, which needs no trimming then.
+    /// Turns all room that [`RxBuffer::put`] has into data and returns it for writing: the same number of bytes for every
+    /// empty frame of a pool, since the data begins behind the pool's headroom. [`RxBuffer::trim`] then sets how much of it
+    /// was written. If nothing was, the device does not report the buffer, which needs no trimming then.
     #[inline]
     pub fn whole(self) -> &'a mut [u8] {
+        self.0.put_all()
+    }
+
+    /// Turns the room behind the data into data and returns it for writing. Frames keep their different starts, so this is
+    /// for devices that have memory for the rest of a packet.
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
+    #[inline]
+    pub(crate) fn behind(self) -> &'a mut [u8] {
         let room = self.0.tailroom();
         // There is that much room.
         self.0.put(room).unwrap_or_default()

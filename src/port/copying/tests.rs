@@ -229,3 +229,33 @@ fn a_buffer_that_a_device_did_not_report_is_empty_for_the_next_reception() {
         received.free(&mut fixture.w);
     }
 }
+
+/// Seen: packets of 1,537 to 1,984 bytes that a device received in place were cut in silence, by the frame that each came
+/// to: the whole room was only that behind the frame's start.
+#[test]
+fn a_packet_as_long_as_the_frame_less_its_headroom_is_received_in_place_into_any_frame() {
+    for prefix in [None, Some([9; 4])] {
+        let mut fixture = Fixture::new(128);
+        let mut port = CopyingPort::new("in-place:0".into(), InPlace { prefix, ..Default::default() }, 64);
+        let before = prefix.as_ref().map_or(&[][..], |prefix| prefix);
+        for round in 0..64 {
+            let packet: Vec<u8> = (0..1984 - before.len()).map(|at| (at + round) as u8).collect();
+            port.device.line.push_back(packet.clone());
+            port.refill(&mut fixture.w, &fixture.pool);
+            let mut received = Batch::new();
+            assert_eq!(port.rx(&mut fixture.w, &mut received), 1, "round {round}");
+            assert!(received[0].data() == [before, &packet].concat() && received[0].headroom() == 64);
+            received.free(&mut fixture.w);
+        }
+    }
+}
+
+#[test]
+fn the_whole_room_of_every_empty_frame_of_a_pool_is_the_same() {
+    let mut fixture = Fixture::new(64);
+    let mut frames: Vec<Frame> = (0..64).map(|_| fixture.pool.alloc(&mut fixture.w).unwrap()).collect();
+    assert!(frames.iter().any(|frame| frame.headroom() > 64));
+    let mut rooms = RxBuffers::of(&mut frames);
+    assert!(rooms.iter_mut().all(|room| room.whole().len() == 1984));
+    frames.into_iter().for_each(|frame| frame.free(&mut fixture.w));
+}

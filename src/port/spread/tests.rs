@@ -75,7 +75,7 @@ proptest! {
         prop_assert!(have_room(rooms.get(1).unwrap().tailroom()));
         let mut rest = &whole[..];
         for (i, room) in rooms.iter_mut().skip(1).enumerate() {
-            let room = room_of(i, room.whole());
+            let room = room_of(i, room.behind());
             let (here, behind) = rest.split_at(rest.len().min(room.len()));
             room[..here.len()].copy_from_slice(here);
             rest = behind;
@@ -138,7 +138,7 @@ fn parted(frames: &mut [Frame]) -> Option<(Option<usize>, bool)> {
     let offload = Offload { checksum: Some(checksum), gso: Some(gso) };
     let (mut rooms, mut rest) = (RxBuffers::of(frames), &whole[..]);
     for (i, room) in rooms.iter_mut().enumerate() {
-        let room = room_of(i, room.whole());
+        let room = room_of(i, room.behind());
         let (here, behind) = rest.split_at(rest.len().min(room.len()));
         room[..here.len()].copy_from_slice(here);
         rest = behind;

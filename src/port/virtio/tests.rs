@@ -21,7 +21,7 @@ fn packet(protocol: u8, behind: &[u8], total: u16) -> Vec<u8> {
 fn landed(fixture: &mut Fixture, packet: &[u8], offload: Offload, counters: &PortCounters) -> Option<Frame> {
     let mut frames = vec![fixture.pool.alloc(&mut fixture.w).unwrap()];
     let mut rooms = RxBuffers::of(&mut frames);
-    rooms.get(0).unwrap().whole()[..packet.len()].copy_from_slice(packet);
+    rooms.get(0).unwrap().behind()[..packet.len()].copy_from_slice(packet);
     let received = Received { len: packet.len(), tag: None, header: offload.to_virtio(packet), keeps: true };
     let n = Uncut::new(1).land(0, (0, 1), &mut rooms, received, counters);
     frames.pop().filter(|_| n == 1)
@@ -109,7 +109,7 @@ fn a_packet_of_many_segments_within_a_tunnel_is_cut_and_not_kept() {
     let whole = packet(4, &inner[14..], 20 + (inner.len() - 14) as u16);
     let mut frames: Vec<Frame> = (0..4).map(|_| fixture.pool.alloc(&mut fixture.w).unwrap()).collect();
     let mut rooms = RxBuffers::of(&mut frames);
-    rooms.get(0).unwrap().whole()[..whole.len()].copy_from_slice(&whole);
+    rooms.get(0).unwrap().behind()[..whole.len()].copy_from_slice(&whole);
     let header = offload.moved_by(20).to_virtio(&whole);
     let received = Received { len: whole.len(), tag: None, header, keeps: true };
     let mut uncut = Uncut::new(1);
