@@ -60,7 +60,7 @@ pub struct PortCounters {
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller. A frame counts
     /// each time that it is offered. If a pool lies in another memory, each refill counts its frames again.
     pub wrong_memory: Count,
-    /// Invalid descriptors from the device; each takes the port down.
+    /// Invalid descriptors and numbers from the device; each takes the port down.
     pub bad_descriptor: Count,
     /// Frames that the port can never carry, and descriptors that the device refused. Frames of another memory count in
     /// [`wrong_memory`](Self::wrong_memory).

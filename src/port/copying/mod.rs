@@ -32,14 +32,20 @@ pub trait Device: Send {
     /// The kind of port, such as `pcap`.
     fn kind(&self) -> &'static str;
 
-    /// Receives into `rooms`, which are empty, from the first on. Returns how many got data. What is put into the others
-    /// is dropped: they are empty again at the next call, also if this one panics.
+    /// Receives into `rooms`, which are empty, from the first on. Returns how many got a packet. What is put into the others
+    /// is dropped: they are empty again at the next call, also if this one panics. One that got a packet and has no data is
+    /// received as an empty packet, which a capture or a socket may have.
+    ///
+    /// More than there are `rooms` violates the protocol: nothing is received, what is in the buffers counts in
+    /// [`PortCounters::rx_dropped`], and the port is down for good.
     ///
     /// A packet that does not fit into a buffer is dropped and counted here, never truncated.
     fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize;
 
     /// Sends `frames` from the first on. Returns how many were taken. A frame that is taken and then refused by the
     /// file or socket counts in [`PortCounters::tx_invalid`].
+    ///
+    /// More than there are `frames` violates the protocol: none counts as taken, and the port is down for good.
     fn send(&mut self, frames: &[Frame], counters: &Writer<PortCounters>) -> usize;
 
     /// Returns whether [`Device::send`] handles the open offload work of a frame: see
@@ -115,6 +121,8 @@ pub struct CopyingPort<D: Device> {
     /// Sent frames, which stay posted until they are completed.
     sent: Vec<Frame>,
     counters: Writer<PortCounters>,
+    /// The reason why the port is down for good: its device violated the protocol.
+    violation: Option<String>,
 }
 
 impl<D: Device> CopyingPort<D> {
@@ -123,7 +131,8 @@ impl<D: Device> CopyingPort<D> {
     #[cold]
     pub fn new(name: String, device: D, size: usize) -> CopyingPort<D> {
         let stack = || Vec::with_capacity(size.min(FRAMES_MAX));
-        CopyingPort { name, device, size, filled: stack(), sent: stack(), counters: Writer::default() }
+        let counters = Writer::default();
+        CopyingPort { name, device, size, filled: stack(), sent: stack(), counters, violation: None }
     }
 
     /// The device of the port.
@@ -135,6 +144,17 @@ impl<D: Device> CopyingPort<D> {
     /// leaves as it is: only the one that is in the port at its end is closed.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
+    }
+
+    /// Takes the port down for good: its device returned `said` from `call`, more than it was given.
+    #[cold]
+    #[inline(never)]
+    fn take_down(&mut self, call: &str, said: usize, given: &str) {
+        let kind = self.device.kind();
+        self.counters.bad_descriptor.add(1);
+        self.violation = Some(format!(
+            "its device {kind} returned {said} from {call}, which had {given}: correct the device, and open the port again"
+        ));
     }
 }
 
@@ -161,11 +181,11 @@ impl<D: Device> Wake for CopyingPort<D> {
     }
 
     fn arm(&mut self) -> bool {
-        self.device.is_readable(&self.counters) || !self.sent.is_empty()
+        self.violation.is_none() && self.device.is_readable(&self.counters) || !self.sent.is_empty()
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.device.wakeup_fd()
+        if self.violation.is_some() { None } else { self.device.wakeup_fd() }
     }
 }
 
@@ -179,11 +199,11 @@ impl<D: Device> Port for CopyingPort<D> {
     }
 
     fn state(&self) -> PortState {
-        self.device.state()
+        self.violation.clone().map_or_else(|| self.device.state(), PortState::Down)
     }
 
     fn is_failed(&self) -> bool {
-        self.device.is_failed()
+        self.violation.is_some() || self.device.is_failed()
     }
 
     fn counters(&self) -> Arc<PortCounters> {

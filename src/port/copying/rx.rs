@@ -9,7 +9,7 @@ impl<D: Device> Rx for CopyingPort<D> {
     #[inline]
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let (before, want) = (frames.len(), frames.room().min(self.filled.len()));
-        if want == 0 {
+        if want == 0 || self.violation.is_some() {
             return 0;
         }
         let first = self.filled.len() - want;
@@ -18,7 +18,10 @@ impl<D: Device> Rx for CopyingPort<D> {
         // panicked.
         Frame::empty_all(open);
         let mut rooms = RxBuffers::of(open);
-        let n = self.device.receive(&mut rooms, &self.counters).min(want);
+        let n = self.device.receive(&mut rooms, &self.counters);
+        if n > want {
+            return self.receive_none(n, want);
+        }
         if n == 0 {
             return 0;
         }
@@ -39,10 +42,25 @@ impl<D: Device> Rx for CopyingPort<D> {
     }
 
     fn rx_finished(&self) -> bool {
-        self.device.rx_finished()
+        self.violation.is_some() || self.device.rx_finished()
     }
 
     fn keep_offloads(&mut self, keep: bool) -> bool {
         self.device.keep_offloads(keep)
+    }
+}
+
+impl<D: Device> CopyingPort<D> {
+    /// The device says that it received `said` packets into `given` buffers. Nothing of that is received.
+    #[cold]
+    #[inline(never)]
+    fn receive_none(&mut self, said: usize, given: usize) -> usize {
+        let first = self.filled.len() - given;
+        let open = &mut self.filled[first..];
+        let dropped = open.iter().filter(|frame| !frame.is_empty()).count();
+        self.counters.rx_dropped.add(dropped as u64);
+        Frame::empty_all(open);
+        self.take_down("receive", said, &format!("{given} buffers"));
+        0
     }
 }

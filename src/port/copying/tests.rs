@@ -4,7 +4,7 @@ use super::{CopyingPort, Device, RxBuffers};
 use crate::pool::{Batch, Frame};
 use crate::port::conformance::Fixture;
 use crate::port::tests::promises;
-use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx};
+use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use crate::stats::Writer;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -107,18 +107,77 @@ fn who_does_not_ask_for_completions_cannot_transmit_any_more() {
     assert_eq!(port.tx(&mut fixture.w, &mut frames), 16);
 }
 
-#[test]
-fn a_device_that_says_more_than_it_was_given_gets_no_more_than_that() {
-    let mut fixture = Fixture::new(128);
+/// Returns a port in which 5 frames are posted, and 3 packets wait to be received.
+fn waiting(fixture: &mut Fixture) -> CopyingPort<Loopback> {
     let mut port = looped(64);
-    port.device.lie = 1000;
-    let mut frames = numbered(&mut fixture, 10);
-    assert_eq!((port.tx(&mut fixture.w, &mut frames), port.tx_posted()), (10, 10));
     assert_eq!(port.refill_to(&mut fixture.w, &fixture.pool, 5), 5);
-    assert_eq!((port.rx(&mut fixture.w, &mut frames), port.rx_posted()), (5, 0));
-    drop((port, frames));
+    port.device.line.extend(vec![vec![1; 60]; 3]);
+    port
+}
+
+/// Checks that a port is down for good with this reason, and that its frames come back.
+fn is_down(mut port: CopyingPort<Loopback>, fixture: &mut Fixture, why: &str) {
+    let mut frames = Batch::new();
+    port.device.lie = 0;
+    port.device.line.push_back(vec![1; 60]);
+    assert_eq!(port.rx(&mut fixture.w, &mut frames), 0);
+    assert!(port.is_failed() && port.rx_finished() && !port.can_retry_tx() && port.wakeup_fd().is_none());
+    assert_eq!(port.state(), PortState::Down(why.into()));
+    assert_eq!(port.counters().bad_descriptor.get(), 1);
+    drop(port);
     let ledger = fixture.pool.ledger();
     assert!(ledger.all_freed() && ledger.posted == 0, "{ledger:?}");
+}
+
+/// Seen: the number was lowered in silence to that of the buffers, so that packets without a byte were made up and forwarded
+/// for as long as the port was open. It stayed up.
+#[test]
+fn a_device_that_received_more_than_it_had_buffers_takes_its_port_down() {
+    let mut fixture = Fixture::new(128);
+    for (lie, said) in [(3, 6), (usize::MAX - 3, usize::MAX)] {
+        let mut port = waiting(&mut fixture);
+        port.device.lie = lie;
+        let mut frames = Batch::new();
+        assert_eq!((port.rx(&mut fixture.w, &mut frames), frames.len(), port.rx_posted()), (0, 0, 5));
+        assert_eq!((port.counters().rx.get(), port.counters().rx_dropped.get()), (0, 3));
+        is_down(
+            port,
+            &mut fixture,
+            &format!(
+                "its device loopback returned {said} from receive, which had 5 buffers: correct the device, and open the port again"
+            ),
+        );
+    }
+}
+
+/// Seen: as above. The frames count as not taken.
+#[test]
+fn a_device_that_sent_more_than_it_was_given_takes_its_port_down() {
+    let mut fixture = Fixture::new(128);
+    let mut port = waiting(&mut fixture);
+    let mut frames = numbered(&mut fixture, 10);
+    assert_eq!(port.tx(&mut fixture.w, &mut frames), 10);
+    frames = numbered(&mut fixture, 4);
+    port.device.lie = 1;
+    for _ in 0..2 {
+        assert_eq!((port.tx(&mut fixture.w, &mut frames), frames.len(), port.tx_posted()), (0, 4, 10));
+        port.device.lie = 0;
+    }
+    frames.free(&mut fixture.w);
+    assert_eq!(port.complete(&mut fixture.w, &mut frames), 10, "what it sent before comes back");
+    frames.free(&mut fixture.w);
+    let why = "its device loopback returned 5 from send, which had 4 frames: correct the device, and open the port again";
+    is_down(port, &mut fixture, why);
+}
+
+#[test]
+fn a_device_may_receive_as_many_as_it_has_buffers_and_packets_without_a_byte() {
+    let mut fixture = Fixture::new(128);
+    let mut port = waiting(&mut fixture);
+    port.device.line.extend([vec![], vec![1]]);
+    let mut frames = Batch::new();
+    assert_eq!((port.rx(&mut fixture.w, &mut frames), port.state()), (5, PortState::Up));
+    assert!(frames.iter().map(Frame::len).eq([60, 60, 60, 0, 1]));
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl<D: Device> Tx for CopyingPort<D> {
     }
 
     fn can_retry_tx(&self) -> bool {
-        self.device.can_retry_tx()
+        self.violation.is_none() && self.device.can_retry_tx()
     }
 
     fn carries_offloads(&self) -> bool {
@@ -37,10 +37,14 @@ impl<D: Device> CopyingPort<D> {
     #[inline]
     fn send(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let want = frames.len().min(self.size - self.sent.len());
-        if want == 0 {
+        if want == 0 || self.violation.is_some() {
             return 0;
         }
-        let n = self.device.send(&frames[..want], &self.counters).min(want);
+        let n = self.device.send(&frames[..want], &self.counters);
+        if n > want {
+            self.take_down("send", n, &format!("{want} frames"));
+            return 0;
+        }
         self.counters.tx.add(n as u64);
         self.counters.copied.add(n as u64);
         self.counters.tx_bytes.add(frames[..n].iter().map(|frame| frame.len() as u64).sum());
