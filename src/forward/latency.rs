@@ -101,7 +101,8 @@ impl Probe {
     /// Counts `n` frames that a port took in this round.
     pub(super) fn entered(&mut self, port: usize, n: usize) {
         let port = &mut self.ports[port];
-        port.entered += n as u64;
+        // It began with the port's own number of frames in flight, which may be any.
+        port.entered = port.entered.saturating_add(n as u64);
         if n > 0 && port.marks.len() < MARKS {
             port.marks.push_back((port.entered, self.before));
         }

@@ -262,7 +262,9 @@ impl Forwarder {
         let egress = &mut self.egresses[port];
         if !egress.out.is_empty() {
             self.meters.position.begin(port, Call::Tx);
-            let sent = egress.port.tx(w, &mut egress.out);
+            let had = egress.out.len();
+            egress.port.tx(w, &mut egress.out);
+            let sent = had.saturating_sub(egress.out.len()); // the port's own number may be any
             self.meters.transmitted.add(sent as u64);
             if let Some(probe) = &mut self.probe {
                 probe.entered(port, sent);
@@ -324,7 +326,8 @@ impl Forwarder {
     fn receive(&mut self, from: usize, w: &mut Worker) -> usize {
         let mut burst = Batch::new();
         self.meters.position.begin(from, Call::Rx);
-        let received = self.egresses[from].port.rx(w, &mut burst);
+        self.egresses[from].port.rx(w, &mut burst);
+        let received = burst.len(); // the port's own number may be any
         if received > 0 {
             self.meters.received.add(received as u64);
             let source = Source { port: from as u8, queue: from as u16 };

@@ -302,7 +302,9 @@ impl Forwarder {
     fn steer(&mut self, from: usize, w: &mut Worker) -> usize {
         let mut burst = Batch::new();
         self.meters.position.begin(from, Call::Rx);
-        let received = self.egresses[from].port.rx(w, &mut burst);
+        self.egresses[from].port.rx(w, &mut burst);
+        // Not the port's own number, which may be any.
+        let received = burst.len();
         let Some(steering) = &mut self.steering else { return 0 };
         if received == 0 {
             return 0;

@@ -53,7 +53,10 @@ pub trait Fill {
             if want == 0 || pool.alloc_burst(w, &mut batch, want) == 0 {
                 return filled;
             }
-            let taken = self.fill(w, &mut batch);
+            let had = batch.len();
+            self.fill(w, &mut batch);
+            // Not the number that it returns, which may be any.
+            let taken = had.saturating_sub(batch.len());
             filled += taken;
             batch.free(w);
             // The whole dry pool was searched for a short burst. Asking again would repeat that cost.

@@ -3,6 +3,7 @@
 use crate::forward::{Decide, Forwarder, Pieces, Reason, Reflect, Replies, Verdict, Verdicts};
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Pool};
+use crate::port::Fill;
 use crate::port::conformance::Fixture;
 use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::port::tests::moody::{Mood, Moody};
@@ -159,4 +160,26 @@ fn a_port_that_reports_more_completed_frames_than_it_gives_back_ends_no_round() 
     assert_eq!(device.collect(BATCH_MAX, |_| ()), 3);
     forwarder.poll(&mut w);
     assert_eq!([&forwarder.meters().transmitted, &forwarder.meters().completed].map(Count::get), [3, 3]);
+}
+
+/// Seen: the port's own numbers were added up. `transmitted` was wrong, and a build with checks for overflow panicked, also in
+/// the measurement of latency and in `refill`.
+#[test]
+fn a_port_that_returns_absurd_numbers_has_only_what_it_moved_counted() {
+    let Fixture { mut w, pool, .. } = Fixture::new(64);
+    let config = MemConfig { coalesce: 1, ring: 32 };
+    let (port, mut device) = MemPort::pair("0", &config).unwrap();
+    let mut port = Moody::new(port, Mood::Absurd);
+    assert_eq!(port.refill_to(&mut w, &pool, 8), 8);
+    let mut forwarder = Forwarder::new(vec![Box::new(port)], pool, Box::new(Reflect)).unwrap();
+    forwarder.measure_latency();
+    for _ in 0..3 {
+        forwarder.poll(&mut w);
+        assert_eq!(device.deliver(3, |_| 60), 3);
+        assert_eq!(forwarder.poll(&mut w), 3);
+        assert_eq!(device.collect(BATCH_MAX, |_| ()), 3);
+    }
+    forwarder.poll(&mut w);
+    let meters = forwarder.meters();
+    assert_eq!([&meters.received, &meters.transmitted, &meters.completed].map(Count::get), [9, 9, 9]);
 }

@@ -26,6 +26,8 @@ pub(crate) enum Mood {
     Choosy,
     /// It reports a full batch of sent frames each time, however many it gives back.
     Boastful,
+    /// It returns the largest number from each call, whatever it did, and has as many frames in flight.
+    Absurd,
     /// It says that this number of frames is posted for reception, always.
     Posted(usize),
 }
@@ -54,6 +56,11 @@ impl Moody {
         *self.mood.lock().expect("nobody panics with it")
     }
 
+    /// The number that it returns if it moved `n` frames.
+    fn says(&self, n: usize) -> usize {
+        if self.is() == Mood::Absurd { usize::MAX } else { n }
+    }
+
     fn give_back(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let mut batch = Batch::new();
         self.within.complete(w, &mut batch);
@@ -70,7 +77,8 @@ impl Fill for Moody {
     }
 
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.fill(w, frames)
+        let n = self.within.fill(w, frames);
+        self.says(n)
     }
 
     fn rx_posted(&self) -> usize {
@@ -84,7 +92,8 @@ impl Fill for Moody {
 
 impl Rx for Moody {
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.rx(w, frames)
+        let n = self.within.rx(w, frames);
+        self.says(n)
     }
 }
 
@@ -97,11 +106,15 @@ impl Tx for Moody {
         self.counters.add(|counters| &counters.tx_invalid, runts.len() as u64);
         let n = self.within.tx(w, frames);
         frames.append(&mut runts);
-        n
+        self.says(n)
     }
 
     fn tx_posted(&self) -> usize {
-        if self.is() == Mood::Gone { 0 } else { self.within.tx_posted() + self.sent.len() }
+        match self.is() {
+            Mood::Gone => 0,
+            Mood::Absurd => usize::MAX,
+            _ => self.within.tx_posted() + self.sent.len(),
+        }
     }
 
     fn take_unsendable(&self, frames: &mut Batch) -> Batch {
@@ -119,7 +132,10 @@ impl Complete for Moody {
                 self.within.complete(w, frames);
                 BATCH_MAX
             }
-            Mood::Picky | Mood::Mute | Mood::Choosy | Mood::Posted(_) => self.within.complete(w, frames),
+            Mood::Picky | Mood::Mute | Mood::Choosy | Mood::Posted(_) | Mood::Absurd => {
+                let n = self.within.complete(w, frames);
+                self.says(n)
+            }
         }
     }
 }
