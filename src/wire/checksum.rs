@@ -129,6 +129,18 @@ pub const fn replaced_address(checksum: u16, old: Ipv4Addr, new: Ipv4Addr) -> u1
     replaced(checksum, old as u16, new as u16)
 }
 
+/// [`replaced`] for the eight words of an IPv6 address.
+#[inline]
+pub const fn replaced_address_v6(mut checksum: u16, old: Ipv6Addr, new: Ipv6Addr) -> u16 {
+    let (old, new) = (old.segments(), new.segments());
+    let mut i = 0;
+    while i < old.len() {
+        checksum = replaced(checksum, old[i], new[i]);
+        i += 1;
+    }
+    checksum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -82,6 +82,18 @@ pub fn behind_tags(frame: &[u8]) -> Result<(u16, &[u8]), Malformed> {
     Ok((ethertype, rest))
 }
 
+/// As [`behind_tags`], for writing to the bytes.
+///
+/// # Errors
+/// As [`behind_tags`].
+#[inline]
+pub fn behind_tags_mut(frame: &mut [u8]) -> Result<(u16, &mut [u8]), Malformed> {
+    let (ethertype, behind) = behind_tags(frame)?;
+    let start = frame.len() - behind.len();
+    // The bytes behind the tags are the last ones.
+    Ok((ethertype, frame.get_mut(start..).unwrap_or_default()))
+}
+
 /// A 48-bit MAC address, written `02:00:00:00:00:01`.
 #[derive(
     Clone,
@@ -296,6 +308,21 @@ mod tests {
             assert!(!link.is_for(other), "byte {at} differs");
         }
         assert!(Ethernet::new(dst, MacAddr::BROADCAST, IPV4).is_for(dst));
+    }
+
+    #[test]
+    fn the_bytes_behind_tags_are_the_same_for_writing_and_for_reading() {
+        let mut frame = [0u8; 34];
+        frame[12..]
+            .copy_from_slice(&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        for len in 0..=frame.len() {
+            let (mut one, other) = (frame, &frame[..len]);
+            let written = behind_tags_mut(&mut one[..len]);
+            assert_eq!(written.map(|(ethertype, behind)| (ethertype, &*behind)), behind_tags(other), "{len}");
+        }
+        let (_, behind) = behind_tags_mut(&mut frame).unwrap();
+        behind.fill(9);
+        assert_eq!((frame[21], &frame[22..]), (0, &[9; 12][..]));
     }
 
     #[test]

@@ -152,7 +152,8 @@ impl Ipv6 {
         Ipv6Addr::from_bits(u128::from_be_bytes(self.dst))
     }
 
-    /// Changes the source address, which the checksums of UDP and TCP also cover.
+    /// Changes the source address, which the checksums of UDP and TCP also cover: see
+    /// [`Udp::address_changed_v6`](super::Udp::address_changed_v6).
     #[inline]
     pub const fn set_src(&mut self, src: Ipv6Addr) {
         self.src = src.octets();

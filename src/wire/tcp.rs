@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::checksum::{Sum, replaced, replaced_address};
+use super::checksum::{Sum, replaced, replaced_address, replaced_address_v6};
 use super::ipv4;
 
 /// Bytes of a TCP header without options.
@@ -151,6 +151,12 @@ impl Tcp {
     #[inline]
     pub const fn address_changed(&mut self, old: Ipv4Addr, new: Ipv4Addr) {
         self.checksum = U16::new(replaced_address(self.checksum.get(), old, new));
+    }
+
+    /// As [`Tcp::address_changed`], for an address of the IPv6 header.
+    #[inline]
+    pub const fn address_changed_v6(&mut self, old: Ipv6Addr, new: Ipv6Addr) {
+        self.checksum = U16::new(replaced_address_v6(self.checksum.get(), old, new));
     }
 
     /// Stores a checksum. For a sum over a segment whose checksum was 0, use [`Sum::checksum`].

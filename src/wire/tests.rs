@@ -1,6 +1,6 @@
 //! Tests of headers against etherparse, an independent implementation of the same formats.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use etherparse::{IpNumber, Ipv4Header, Ipv4Options, PacketBuilder, SlicedPacket, UdpHeader};
 use proptest::prelude::*;
@@ -279,11 +279,48 @@ fn headers_that_are_rewritten_are_those_that_would_have_been_built() {
     });
 }
 
+/// Seen: `address_changed` took IPv4 addresses only, so that a checksum over IPv6 had to be computed again from all bytes.
+#[test]
+fn checksums_over_ipv6_are_those_of_a_full_sum_after_addresses_and_ports_changed() {
+    let udp_of = |[src, dst]: [Ipv6Addr; 2], [from, to]: [u16; 2], payload: &[u8]| {
+        let mut udp = Udp::new(from, to, payload.len() as u16);
+        let sum = udp::pseudo_header_v6(src, dst, udp.length()) + udp.sum().bytes(payload);
+        udp.set_checksum(udp::checksum(sum));
+        [&udp.to_bytes(), payload].concat()
+    };
+    let tcp_of = |[src, dst]: [Ipv6Addr; 2], [from, to]: [u16; 2], payload: &[u8]| {
+        let ports = [from.to_be_bytes(), to.to_be_bytes()].concat();
+        let mut segment = [&ports[..], &[0; 8], &[5 << 4, 0x10, 1, 0, 0, 0, 0, 0], payload].concat();
+        let sum = tcp::pseudo_header_v6(src, dst, segment.len() as u32).bytes(&segment);
+        Tcp::parse_mut(&mut segment).unwrap().0.set_checksum(sum.checksum());
+        segment
+    };
+    let random = (any::<[u128; 4]>(), any::<[u16; 4]>(), any::<Vec<u8>>());
+    proptest!(|((addresses, ports, payload) in random)| {
+        let [src, dst, new_src, new_dst] = addresses.map(Ipv6Addr::from);
+        let mut datagram = udp_of([src, dst], [ports[0], ports[1]], &payload);
+        let (udp, _) = Udp::parse_mut(&mut datagram).unwrap();
+        udp.address_changed_v6(src, new_src);
+        udp.address_changed_v6(dst, new_dst);
+        udp.set_src_port(ports[2]);
+        udp.set_dst_port(ports[3]);
+        prop_assert_eq!(datagram, udp_of([new_src, new_dst], [ports[2], ports[3]], &payload));
+        let mut segment = tcp_of([src, dst], [ports[0], ports[1]], &payload);
+        let (tcp, ..) = Tcp::parse_mut(&mut segment).unwrap();
+        tcp.address_changed_v6(src, new_src);
+        tcp.address_changed_v6(dst, new_dst);
+        tcp.set_src_port(ports[2]);
+        tcp.set_dst_port(ports[3]);
+        prop_assert_eq!(segment, tcp_of([new_src, new_dst], [ports[2], ports[3]], &payload));
+    });
+}
+
 #[test]
 fn a_datagram_without_a_checksum_has_none_after_it_was_rewritten() {
     let mut udp = Udp::new(1, 2, 0);
     udp.set_src_port(7);
     udp.address_changed(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST);
+    udp.address_changed_v6(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
     udp.set_length(9);
     assert_eq!((udp.src_port(), udp.length(), udp.checksum()), (7, 9, 0));
 }

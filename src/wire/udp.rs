@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::checksum::{Sum, replaced, replaced_address};
+use super::checksum::{Sum, replaced, replaced_address, replaced_address_v6};
 use super::ipv4;
 
 /// Bytes of a UDP header.
@@ -144,6 +144,14 @@ impl Udp {
     pub const fn address_changed(&mut self, old: Ipv4Addr, new: Ipv4Addr) {
         if self.checksum.get() != 0 {
             self.store(replaced_address(self.checksum.get(), old, new));
+        }
+    }
+
+    /// As [`Udp::address_changed`], for an address of the IPv6 header.
+    #[inline]
+    pub const fn address_changed_v6(&mut self, old: Ipv6Addr, new: Ipv6Addr) {
+        if self.checksum.get() != 0 {
+            self.store(replaced_address_v6(self.checksum.get(), old, new));
         }
     }
 
