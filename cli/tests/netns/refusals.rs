@@ -148,6 +148,70 @@ fn a_second_forwarder_with_a_packet_port_on_an_interface_is_refused_until_the_fi
     bed.assert_nothing_left();
 }
 
+/// Seen: a run with xdp ports took all packets of a router with packet ports, past its filter. In the reverse order the router
+/// received nothing. Neither said anything.
+#[test]
+fn of_two_forwarders_with_an_xdp_and_a_packet_port_on_an_interface_the_second_is_refused_until_the_first_one_ends()
+ {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let ports = |kind: &str, mode: &str| {
+        let mut command = netmem(&bed);
+        command.arg("forward").args(["one", "two"].map(|interface| format!("--port={kind}:{interface}")));
+        command.args([&format!("--mode={mode}"), "--seconds=0.1"]);
+        command
+    };
+    for (first, second, why) in [
+        ("packet", "xdp", "this port would take all packets before its packet port gets them"),
+        ("xdp", "packet", "its xdp port takes all packets before this port gets them"),
+    ] {
+        let on = ["one", "two"].map(|interface| format!("{first}:{interface}"));
+        let running = Forwarder::start_on(&bed, on.each_ref().map(String::as_str), &[]);
+        let line = format!(
+            "{second}:one: process {} forwards from this interface already, and {why}",
+            running.pid()
+        );
+        assert_refused_by(3, &mut ports(second, "cross-connect"), &[&line]);
+        let check = ports(second, "cross-connect").arg("--check").output().expect("netmem");
+        let said = String::from_utf8_lossy(&check.stderr);
+        assert!(check.status.code() == Some(1) && said.contains(&line), "{said}");
+        // An xdp port takes the packets from a router whatever becomes of them. A packet port that only receives takes none.
+        let drops = ports(second, "drop").output().expect("netmem");
+        let said = String::from_utf8_lossy(&drops.stderr);
+        let is_refused = drops.status.code() == Some(3) && said.contains(&line);
+        assert!(if second == "xdp" { is_refused } else { drops.status.success() }, "{said}");
+        drop(running);
+        let out = ports(second, "cross-connect").output().expect("netmem");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+    bed.assert_nothing_left();
+}
+
+/// A part of the packets is what the operator divided, a run may have both kinds on one interface, and the kernel decides
+/// about two runs with xdp ports.
+#[test]
+fn an_xdp_port_that_leaves_packets_to_others_is_no_reason_to_refuse_a_packet_port() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let run = |ports: [&str; 2]| {
+        let mut command = netmem(&bed);
+        command.args(["forward", "--mode=cross-connect", "--seconds=0.1"]);
+        command.args(ports.map(|port| format!("--port={port}")));
+        command
+    };
+    let taking = ["xdp:one,take=udp:53", "xdp:two,take=udp:53"];
+    for (first, second) in [(taking, ["packet:one", "packet:two"]), (["packet:one", "packet:two"], taking)] {
+        let running = Forwarder::start_on(&bed, first, &[]);
+        let out = run(second).output().expect("netmem");
+        assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+        running.interrupt();
+    }
+    let out = run(["xdp:one", "packet:one"]).output().expect("netmem");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let running = Forwarder::start_on(&bed, ["xdp:one", "xdp:two"], &[]);
+    assert_refused_by(3, &mut run(["xdp:one", "xdp:two"]), &["one", "bound by another AF_XDP socket"]);
+    drop(running);
+    bed.assert_nothing_left();
+}
+
 /// A name that another user has taken keeps no router from its start.
 #[test]
 fn a_claim_of_an_ordinary_user_is_reported_and_the_forwarder_starts() {
