@@ -19,4 +19,5 @@ pub use crate::{
     port::memif::message as memif,
     sys::seqpacket,
     sys::slow_close::{close_deferred, defer_closing},
+    sys::user::own_user,
 };

@@ -24,6 +24,7 @@ mod output;
 mod pcapng;
 mod record;
 mod recorded;
+mod recording_file;
 mod report_file;
 mod sandbox;
 mod service;

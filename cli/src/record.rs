@@ -4,11 +4,10 @@ use crate::args::RecordArgs;
 use crate::control::{client, path_of_run};
 use crate::failure::Failure;
 use crate::recorded::{ANSWER_PACKETS, Capture, Recorded};
+use crate::recording_file::{self, RecordingFile};
 use crate::{stat, stop};
-use netmem::system::errno::descriptor_remedy_of;
 use serde_json::json;
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -18,6 +17,38 @@ use std::time::{Duration, SystemTime};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Number of requests to a run that refuses them. A second lies between two.
 const TRIES: usize = 5;
+
+/// What the recording is written to.
+enum Output {
+    File(RecordingFile),
+    Standard(StdoutLock<'static>),
+}
+
+impl Output {
+    /// Gives a file its name, in place of an earlier recording.
+    fn replace(&mut self) -> io::Result<()> {
+        match self {
+            Output::File(file) => file.replace(),
+            Output::Standard(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::File(file) => file.write(bytes),
+            Output::Standard(output) => output.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::File(file) => file.flush(),
+            Output::Standard(output) => output.flush(),
+        }
+    }
+}
 
 /// Writes the recorded packets, and goes on with new ones if the arguments ask for it.
 ///
@@ -35,11 +66,15 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     }
     // Asked first: the file is not touched if there is nothing to write.
     let first = ask(&path, &[])?;
-    let to: Box<dyn Write> = match output {
-        Some(path) => Box::new(File::create(path).map_err(|error| {
-            Failure::Input(format!("{}: {error}{}", path.display(), descriptor_remedy_of(&error)))
+    let to = match output {
+        Some(path) => Output::File(RecordingFile::open(path).map_err(|error| {
+            Failure::Input(format!(
+                "--output {}: {error}{}",
+                path.display(),
+                recording_file::remedy_of(&error)
+            ))
         })?),
-        None => Box::new(io::stdout().lock()),
+        None => Output::Standard(io::stdout().lock()),
     };
     match write(to, first, args.follow, &path)? {
         // The reader is gone. A viewer ends in this way.
@@ -50,16 +85,12 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
 }
 
 /// Writes the packets, and with `follow` those that come, until a signal comes or the run ends. Returns the result of
-/// writing.
+/// writing. A file that is followed has its name from the first packets on, so that others can read it meanwhile. Any other
+/// has it at the end.
 ///
 /// # Errors
 /// The run goes on, and does not answer.
-fn write(
-    to: Box<dyn Write>,
-    first: Vec<Recorded>,
-    follow: bool,
-    path: &Path,
-) -> Result<io::Result<()>, Failure> {
+fn write(to: Output, first: Vec<Recorded>, follow: bool, path: &Path) -> Result<io::Result<()>, Failure> {
     let mut capture = match Capture::new(BufWriter::new(to)) {
         Ok(capture) => capture,
         Err(error) => return Ok(Err(error)),
@@ -73,18 +104,19 @@ fn write(
         // Without `follow` it ends with the packets that were recorded when it began, though others come.
         let is_full = packets.len() >= ANSWER_PACKETS;
         let is_older = packets.last().is_some_and(|packet| packet.time_ns < begun_ns);
-        if written.is_err() || !(follow || is_full && is_older) {
-            return Ok(written);
+        let is_last = !(follow || is_full && is_older);
+        let named =
+            if follow || is_last { written.and_then(|()| capture.to().get_mut().replace()) } else { written };
+        if named.is_err() || is_last {
+            return Ok(named);
         }
         if !is_full {
             thread::sleep(INTERVAL);
         }
-        if stop.as_ref().is_some_and(|stop| stop.load(Relaxed)) {
-            return Ok(Ok(()));
-        }
-        match ask_on(path, &capture.since())? {
+        let is_stopped = stop.as_ref().is_some_and(|stop| stop.load(Relaxed));
+        match if is_stopped { None } else { ask_on(path, &capture.since())? } {
             Some(next) => packets = next,
-            None => return Ok(Ok(())),
+            None => return Ok(capture.to().get_mut().replace()),
         }
     }
 }

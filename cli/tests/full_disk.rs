@@ -5,10 +5,11 @@
 mod netmem;
 mod test_frames;
 
-use netmem::{child_of, number, stderr, stdout};
+use netmem::{Run, child_of, number, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -160,4 +161,28 @@ fn a_report_without_room_leaves_no_cut_file_and_an_earlier_one_stays() {
     assert_eq!(limited(100_000, &words).status.code(), Some(0));
     let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(number(&report, "sent"), 5);
+}
+
+/// Seen: the capture that was there was empty afterwards, and had a part of the new one. Every user could read a new one.
+#[test]
+fn a_recording_for_which_there_is_no_room_leaves_the_one_before_and_a_new_one_is_for_its_owner_alone() {
+    let run = Run::start_with("full-record", "--record 64");
+    let folder = Folder::new("full-record");
+    let (before, new) = (folder.write("before.pcapng", b"before"), folder.path("new.pcapng"));
+    for follow in ["", " --follow"] {
+        let out =
+            limited(10, &format!("record{follow} -o {} --control {}", before.display(), run.path.display()));
+        let said = stderr(&out);
+        assert_eq!((out.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.contains("the recording cannot be written: File too large"), "{said}");
+        assert_eq!(fs::read(&before).unwrap(), b"before", "record{follow}");
+        assert!(!folder.path("before.pcapng.part").exists(), "record{follow}");
+    }
+    for path in [&before, &new] {
+        let out = run.ask(&format!("record -o {}", path.display()));
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+        assert!(fs::metadata(path).unwrap().len() > 1000, "{}", path.display());
+    }
+    assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
+    run.end();
 }

@@ -28,7 +28,8 @@ pub struct RecorderArgs {
     /// Write the recording to FILE at SIGUSR1, as pcapng with each packet's verdict and a comment.
     ///
     /// The next recording replaces FILE as a whole, or the file that a link leads to. It is written to FILE.part first; what has that
-    /// name is removed. A new FILE is readable for its owner alone; one of the same user and group keeps its permissions.
+    /// name is removed. A new FILE is readable for its owner alone; one of the same user and group keeps its permissions. In a folder
+    /// where every user can make links, such as /tmp, a link of another user is refused.
     /// Without this option SIGUSR1 only prints a line.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub record_to: Option<PathBuf>,
@@ -138,6 +139,9 @@ impl RecorderArgs {
 #[derive(Debug, Args)]
 pub struct RecordArgs {
     /// The file to write; by default, and with -, the recording goes to standard output.
+    ///
+    /// An earlier FILE is replaced as a whole at the end, with --follow with the first packets. As for --record-to of netmem forward,
+    /// it is written to FILE.part first, a new one is readable for its owner alone, and a link of another user is refused in /tmp.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

@@ -1,7 +1,6 @@
 //! The flight recorder of a run: its recordings, and the file that they are written to.
 
 mod by_time;
-mod destination;
 #[cfg(test)]
 mod names;
 #[cfg(test)]

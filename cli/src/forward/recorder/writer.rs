@@ -1,12 +1,13 @@
 //! The file that the recordings of a run are written to.
 
-use super::{Recordings, destination};
+use super::Recordings;
 use crate::args::{LOST_BETWEEN, RecorderPlan, When};
 use crate::failure::Failure;
 use crate::forward::outcomes::Outcomes;
 use crate::forward::report::dropped;
 use crate::forward::worker_setup::WorkerSetup;
 use crate::log::Level;
+use crate::recording_file;
 use crate::stopwatch::Stopwatch;
 use netmem::forward::{Meters, SteeringControl};
 use std::io;
@@ -70,10 +71,11 @@ impl RecordWriter {
                 "--record-when {when}: packets are dropped for this reason only between workers: give --steer as well"
             )));
         }
-        destination::check(&to).map_err(|error| {
+        recording_file::check(&to).map_err(|error| {
             Failure::Input(format!(
-                "--record-to {}: {error}: give a file in a folder that exists and can be written to",
-                to.display()
+                "--record-to {}: {error}{}",
+                to.display(),
+                recording_file::remedy_of(&error)
             ))
         })?;
         Ok(Some(RecordWriter {
@@ -108,7 +110,7 @@ impl RecordWriter {
     /// Begins to write the file. Returns a line if that is not possible.
     fn begin(&mut self, why: String) -> Option<(Level, String)> {
         let (recordings, to) = (Arc::clone(&self.recordings), self.to.clone());
-        let write = move || destination::write(recordings.read(&[]), &to);
+        let write = move || recording_file::write(recordings.read(&[]), &to);
         let thread = thread::Builder::new().name("recorder".into()).spawn(write);
         match thread {
             Ok(thread) => {
