@@ -20,7 +20,7 @@
 //! queue is full, the kernel drops frames. They are counted from the opening of the port on (`rx_ring_full`), once for
 //! all ports of the interface. `ip -s link` shows them as dropped when transmitting. They are not counted if /sys was
 //! mounted for another network namespace, after the interface was moved to another one, and, with a
-//! [broker](crate::system::broker), after the interface was made again.
+//! [broker], after the interface was made again.
 //!
 //! The interface's MAC address is the host's end of the link. A router on this port has its own address, which the host
 //! does not know. So the host needs static neighbours, or the program on the port must answer for them.
