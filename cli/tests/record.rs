@@ -378,7 +378,7 @@ fn a_recording_that_fails_and_a_refused_reload_are_scraped() {
     fs::create_dir(folder.path("there")).unwrap();
     let config = folder.write("netmem.toml", b"idle = \"sleep\"\n");
     let mut run = start(&format!(
-        "forward --seconds 600 --config {} --record 64 --record-to {} --metrics {}",
+        "forward --seconds 600 --flows 1 --config {} --record 64 --record-to {} --metrics {}",
         config.display(),
         to.display(),
         metrics.display()

@@ -144,7 +144,7 @@ fn a_reload_that_was_given_up_is_not_carried_out_and_one_that_has_begun_is_not_c
 fn the_outcome_of_the_last_reload_is_kept_for_scrapers() {
     let plan = |text: &str| args::forward_of(text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
     let asked = Asked { reload: Some(Arc::default()), ..Asked::default() };
-    let plan = plan("no-sandbox = true\n").expect("a plan");
+    let plan = plan("no-sandbox = true\nflows = 1\n").expect("a plan");
     let mut reload = set_up::open(&plan, asked).expect("a dataplane").reload.expect("a reload");
     let outcomes = Arc::clone(&reload.outcomes);
     let started = outcomes.taken();
