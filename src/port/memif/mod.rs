@@ -14,16 +14,17 @@
 //!
 //! A packet that is longer than a buffer of its reader lies in several slots. It is put together in one frame if it
 //! fits there. Otherwise it is dropped and counted (`rx_too_long`). Copied packets are counted (`copied`). There is no
-//! thread: the port reads the socket in some of the calls of [`Wake::kick`](super::Wake::kick), and before and after
-//! each sleep. Without a peer it does so every 64 rounds, or when a millisecond has passed. With a peer it does so
+//! thread for messages: the port reads them in some of the calls of [`Wake::kick`](super::Wake::kick), and before and
+//! after each sleep. Without a peer it does so every 64 rounds, or when a millisecond has passed. With a peer it does so
 //! every 4,096 rounds, or in one of 32 rounds when half a second has passed.
 //!
 //! # What is trusted
 //! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once,
 //! checked, and used as read. An invalid value takes the port down with a reason, which is sent to the peer. No byte
 //! outside of the peer's own memory is read or written. The peer's memory must be sealed against shrinking
-//! ([`Sealing`]), unless the caller accepts any. A peer can still take pages away. Then an access to them is a SIGBUS,
-//! which takes the port down, and not the process (ADR 0031).
+//! ([`Sealing`]), unless the caller accepts any. A peer can still take pages away. An access to them then is a SIGBUS,
+//! which takes the port down, and not the process, or the system allocates them at this process's cost. With
+//! [`Sealing::NoHoles`] a server accepts only clients that cannot do that (ADR 0031).
 //!
 //! Two kinds of descriptors are accepted with messages: memory, which is mapped, and an eventfd(2), which is written
 //! and never read. Any other is refused and closed. A peer is woken by a call that never waits, whatever the peer does
