@@ -137,7 +137,7 @@ fn end_of(path: &Path) -> io::Result<PathBuf> {
     const LINKS_MAX: usize = 40;
     let mut end = path.to_owned();
     for _ in 0..=LINKS_MAX {
-        // Whoever opens the file gets the error.
+        // The system returns its error when the file is opened.
         let Some(link) = fs::symlink_metadata(&end).ok().filter(fs::Metadata::is_symlink) else {
             return Ok(end);
         };
@@ -149,7 +149,7 @@ fn end_of(path: &Path) -> io::Result<PathBuf> {
     fs::metadata(path).map(|_| end)
 }
 
-/// Refuses a link of another user in a folder where every user can make one, unless the folder is of the same user.
+/// Refuses a link that another user made in a folder where every user can make links, unless that user owns the folder.
 fn check_owner(link: &Path, owner: u32, folder: &fs::Metadata) -> io::Result<()> {
     let is_open = folder.mode() & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE;
     if !is_open || owner == own_user() || owner == folder.uid() {
@@ -330,7 +330,7 @@ mod tests {
             (results.map(|result| result.err().map(|error| error.to_string())), is_written)
         };
         for path in [&link, &own] {
-            assert_eq!(tried(path), ([None, None, None], true), "the link is of the same user");
+            assert_eq!(tried(path), ([None, None, None], true), "this user made the link");
         }
         // Root alone gives links to others.
         if fs::symlink_metadata(&to).unwrap().uid() == 0 {
@@ -352,7 +352,7 @@ mod tests {
             assert!(check(&link).is_err() && write(empty(), &link).is_err(), "it leads to a device");
             fs::remove_file(&to).unwrap();
             chown(&open, Some(OTHER), None).unwrap();
-            assert_eq!(tried(&own), ([None, None, None], true), "the folder is of the same user");
+            assert_eq!(tried(&own), ([None, None, None], true), "the user who made the link owns the folder");
             chown(&open, Some(0), None).unwrap();
             fs::set_permissions(&open, Permissions::from_mode(0o755)).unwrap();
             assert_eq!(tried(&link), ([None, None, None], true), "only root could make it");

@@ -75,8 +75,8 @@ impl Large {
         let Some(at) = list_of(order).filter(|&at| usize::from(self.high[at]) < MOST) else { return };
         let others = (0..LISTS).rev().filter(|&other| other != at);
         let unused = |large: &Large, other| usize::from(large.high[other]) - large.len(other);
-        let most: usize = others.clone().map(|other| unused(self, other) * pages(other)).sum();
-        if self.room() + most < pages(at) {
+        let spare: usize = others.clone().map(|other| unused(self, other) * pages(other)).sum();
+        if self.room() + spare < pages(at) {
             return;
         }
         for other in others {

@@ -49,9 +49,9 @@ pub enum Sealing {
     Required,
     /// Any memory, also of an owner that may remove pages, which makes the mapping [lost](SharedMemory::is_lost).
     Trusted,
-    /// Only memory that has all its pages, and whose owner can remove none. The owner has written each page, and whoever
-    /// maps it seals it against holes (`F_SEAL_FUTURE_WRITE`, Linux 5.1). So no access allocates a page at this process's
-    /// cost, or waits for a peer that makes a hole. DPDK's clients have not written all memory that they offer.
+    /// Only memory of which the owner has written every page, and can remove none. This process adds the seal against holes
+    /// when it maps the memory (`F_SEAL_FUTURE_WRITE`, Linux 5.1). So no access allocates a page at this process's cost, or
+    /// waits for a peer that makes a hole. DPDK's clients have not written all memory that they offer.
     NoHoles,
 }
 

@@ -63,7 +63,7 @@ impl Server {
         // A client that fails holds up no other: its fault is reported if nothing else happens.
         let mut failed = self.listener.accept().and_then(|connection| self.welcome(connection).err());
         if let Some(session) = &self.up {
-            return poll_peer(session).unwrap_or_else(Step::Down);
+            return poll_peer(session, true).unwrap_or_else(Step::Down);
         }
         let mut step = Step::Wait;
         for i in (0..self.handshakes.len()).rev() {
@@ -193,9 +193,10 @@ fn reject(session: &Session) {
     let _ = session.send(&Message::disconnect("somebody is connected already"), None);
 }
 
-/// Reads the peer's messages while packets flow. A correct peer sends only DISCONNECT.
-fn poll_peer(session: &Session) -> Result<Step, Fault> {
-    match session.receive(true)? {
+/// Reads the messages of a peer that has offered everything. A correct one sends only DISCONNECT. Unless we are `patient`, it
+/// must not be silent for too long.
+fn poll_peer(session: &Session, patient: bool) -> Result<Step, Fault> {
+    match session.receive(patient)? {
         None => Ok(Step::Wait),
         Some((Message::Disconnect { reason, .. }, _)) => Err(Fault::Disconnected(reason.to_string())),
         Some((unexpected, _)) => Err(Fault::Unexpected(unexpected.name())),
@@ -205,22 +206,17 @@ fn poll_peer(session: &Session) -> Result<Step, Fault> {
 impl Handshake {
     /// Makes one step of the conversation with this client, if one is possible.
     fn advance(&mut self, session: &Session, config: &MemifConfig) -> Result<Step, Fault> {
-        if let Some((mapping, name)) = &self.mapping
-            && let Some(mapped) = mapping.result()
-        {
+        if let Some((mapping, name)) = &self.mapping {
+            let Some(mapped) = mapping.result() else { return poll_peer(session, false) };
             let name = name.clone();
             return self.connect(session, mapped, name);
         }
         let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
         self.silent_since = Instant::now();
-        match (message, &self.mapping) {
-            (Message::Connect(name), None) => return self.map(session, config, name.to_string()),
-            (message, None) => self.hear(&message, descriptor, config)?,
-            (Message::Disconnect { reason, .. }, Some(_)) => {
-                return Err(Fault::Disconnected(reason.to_string()));
-            }
-            (unexpected, Some(_)) => return Err(Fault::Unexpected(unexpected.name())),
+        if let Message::Connect(name) = message {
+            return self.map(session, config, name.to_string());
         }
+        self.hear(&message, descriptor, config)?;
         session.send(&Message::Ack, None)?;
         Ok(Step::Again)
     }
@@ -295,8 +291,7 @@ impl Handshake {
             self.mapping = Some((SharedMemory::map_elsewhere(regions, config.sealing), name));
             return Ok(Step::Wait);
         }
-        let map = |(i, (file, len))| SharedMemory::map(file, len, config.sealing).map_err(|error| (i, error));
-        self.connect(session, regions.into_iter().enumerate().map(map).collect(), name)
+        self.connect(session, SharedMemory::map_all(regions, config.sealing), name)
     }
 
     /// Tells the client that packets flow from now on.

@@ -1,10 +1,10 @@
 //! COLD: memory of a peer that has all its pages, and keeps them.
 //!
-//! A hole in such memory costs its reader: the system allocates the page for whoever touches it first, who pays for it as
-//! long as the peer keeps the file. While the peer makes holes, an access to one of them waits until it has made them all.
+//! If this process accesses a hole, the system allocates the page, and charges it to this process's control group until the
+//! peer closes the file. While the peer makes holes, an access to one of them waits until all of them are made.
 //!
-//! The seal and the search for holes wait for whoever changes the file's pages at that moment, which is the peer. So a
-//! thread does them, as it closes what peers leave ([`slow_close`](crate::sys::slow_close)).
+//! The peer can make both calls here wait: the one that adds the seal, and the one that searches for holes. So a thread
+//! makes them. It is one of those that close what peers leave ([`slow_close`](crate::sys::slow_close)).
 
 use super::{MapError, Sealing, SharedMemory};
 use crate::sys::slow_close::PeerDescriptor;
@@ -39,11 +39,17 @@ impl SharedMemory {
     pub fn map_elsewhere(files: Vec<(PeerDescriptor, u64)>, sealing: Sealing) -> MappedElsewhere {
         let (tell, told) = sync_channel(1);
         PeerDescriptor::run_for(files, move |files| {
-            let map = |(at, (file, len))| SharedMemory::map(file, len, sealing).map_err(|error| (at, error));
-            // Nobody may be waiting any more.
-            let _ = tell.send(files.into_iter().enumerate().map(map).collect());
+            // The receiver may be gone.
+            let _ = tell.send(SharedMemory::map_all(files, sealing));
         });
         MappedElsewhere(told)
+    }
+
+    /// Maps the regions of a peer, each of so many bytes.
+    #[cold]
+    pub fn map_all(files: Vec<(PeerDescriptor, u64)>, sealing: Sealing) -> Mapped {
+        let map = |(at, (file, len))| SharedMemory::map(file, len, sealing).map_err(|error| (at, error));
+        files.into_iter().enumerate().map(map).collect()
     }
 
     /// Seals the file against holes, then looks for one in its first `size` bytes.
