@@ -8,10 +8,11 @@ mod netmem;
 mod test_frames;
 
 use ::netmem::system::event::Event;
+use ::netmem::system::memfd::SharedMemory;
 use ::netmem::system::memif::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Listener, Received};
 use netmem::{PATIENCE, ended, listens, number, start, wait_until};
-use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, memfd_create};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{read, write};
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +24,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Output};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 use test_frames::{Folder, frames, packets, pcap_at_intervals};
@@ -127,7 +129,7 @@ fn receive(connection: &Connection, until: Instant) -> Option<(Message, Vec<Owne
 /// A client by hand: two rings of eight slots in memory that is sealed, and packets behind.
 struct Hand {
     connection: Connection,
-    memory: File,
+    memory: Arc<SharedMemory>,
     event: Event,
 }
 
@@ -138,10 +140,7 @@ const TO_CLIENT: u64 = 1024;
 
 impl Hand {
     fn new(socket: &Path) -> Option<Hand> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let memory = File::from(memfd_create("hostile", flags).unwrap());
-        memory.set_len(BYTES).unwrap();
-        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        let memory = SharedMemory::new("hostile", BYTES as usize).unwrap();
         let event = Event::new().unwrap();
         Some(Hand { connection: Connection::open(socket).ok()?, memory, event })
     }
@@ -161,7 +160,7 @@ impl Hand {
     }
 
     fn at(&self, at: u64, bytes: &[u8]) {
-        self.memory.write_all_at(bytes, at).unwrap();
+        assert!(self.memory.write(at, bytes));
     }
 
     /// Sends the first `n` messages, each when the one before has been answered. Returns false if it was refused.
@@ -194,7 +193,7 @@ impl Hand {
     /// Takes what came, and wants to be woken by the next.
     fn make_room(&self) {
         let mut tail = [0; 2];
-        self.memory.read_exact_at(&mut tail, TO_CLIENT + 64).unwrap();
+        assert!(self.memory.read(TO_CLIENT + 64, &mut tail));
         self.at(TO_CLIENT + 4, &[0; 2]);
         self.at(TO_CLIENT + 6, &u16::from_ne_bytes(tail).wrapping_add(8).to_ne_bytes());
     }

@@ -31,7 +31,7 @@ fn a_generator_whose_peer_is_killed_says_how_many_packets_it_had_not_read() {
     for json in ["", "--json"] {
         let folder = Folder::new(if json.is_empty() { "unread-text" } else { "unread-json" });
         let (socket, trace) = (folder.path("sock"), folder.path("trace"));
-        let mut sink = start(&format!("sink --port memif:{},role=server", socket.display()));
+        let mut sink = start(&format!("sink --port memif:{},role=server,holes=ok", socket.display()));
         wait_until("no process listens", || listens(&socket));
         let port = format!("trace:file={}/memif:{}", trace.display(), socket.display());
         let generator = start(&format!("gen --port {port} --rate 200 {json}"));
@@ -60,7 +60,7 @@ fn a_generator_whose_peer_is_killed_says_how_many_packets_it_had_not_read() {
 fn a_generator_whose_peer_has_all_its_frames_has_missed_packets_for_lack_of_room() {
     let folder = Folder::new("all-lent");
     let (socket, trace) = (folder.path("sock"), folder.path("trace"));
-    let mut sink = start(&format!("sink --port memif:{},role=server", socket.display()));
+    let mut sink = start(&format!("sink --port memif:{},role=server,holes=ok", socket.display()));
     wait_until("no process listens", || listens(&socket));
     let port = format!("trace:file={}/memif:{},lend=yes", trace.display(), socket.display());
     let generator = start(&format!("gen --port {port} --frames 64 --ring 2048 --rate 100k --json"));

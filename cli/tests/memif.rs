@@ -50,7 +50,7 @@ fn every_type_through_memif(name: &str, options: &str) {
     let (types, output, socket) = (every_type(), folder.path("out.pcap"), folder.path("memif.sock"));
     let forward = |words: &str| start(&format!("forward --mode cross-connect --json --ring {RING} {words}"));
     let receiver = forward(&format!(
-        "--port memif:{},role=server --port pcap:out={}",
+        "--port memif:{},role=server,holes=ok --port pcap:out={}",
         socket.display(),
         output.display()
     ));
@@ -110,7 +110,7 @@ fn giants_through_memif(name: &str, frame_size: &str, most: usize, [from, to]: [
 
 #[test]
 fn giants_go_byte_for_byte_from_and_to_a_client_lent_and_copied() {
-    let (lends, copies, server) = ("role=client,lend=yes", "role=client", "role=server");
+    let (lends, copies, server) = ("role=client,lend=yes", "role=client", "role=server,holes=ok");
     giants_through_memif("giants-lent", "16384", 14_528, [lends, server]);
     giants_through_memif("giants-apart", "16384", 14_528, ["role=client,lend=yes,peer=any", server]);
     giants_through_memif("giants-lent-back", "16384", 14_528, [server, lends]);
@@ -145,7 +145,7 @@ fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
 
 #[test]
 fn frames_of_every_kind_go_byte_for_byte_from_a_client_that_lends_its_frames() {
-    let [sent, received] = through_memif("memif-lent", "role=server", "role=client,lend=yes");
+    let [sent, received] = through_memif("memif-lent", "role=server,holes=ok", "role=client,lend=yes");
     let n = frames().len() as u64;
     assert_eq!((number(&sent, "transmitted"), number(&received, "received")), (n, n));
     assert_eq!(sent["ports"][1]["detail"], "client, lends its frames");
@@ -168,7 +168,7 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
     let folder = Folder::new("memif-heads");
     let socket = folder.path("memif.sock");
     let server = forward(&format!(
-        "--port memif:{},role=server --port pcap:out={}",
+        "--port memif:{},role=server,holes=ok --port pcap:out={}",
         socket.display(),
         folder.path("out").display()
     ));
@@ -451,7 +451,8 @@ fn stream_survives(name: &str, options: &str) {
     let (begin, middle, file) = (folder.path("begin.sock"), folder.path("middle.sock"), folder.path("out"));
     let (begin, middle) = (begin.display(), middle.display());
     let first = || forward(&format!("--port memif:{begin},role=server --port memif:{middle}{options}"));
-    let second = || forward(&format!("--port memif:{middle},role=server --port pcap:out={}", file.display()));
+    let server = format!("memif:{middle},role=server,holes=ok");
+    let second = || forward(&format!("--port {server} --port pcap:out={}", file.display()));
     let size = || fs::metadata(&file).map_or(0, |file| file.len());
     let mut forwarders = (first(), second());
     let stream = start(&format!("gen --port memif:{begin} --rate 5000 --seconds 600 --wait 100 --json"));

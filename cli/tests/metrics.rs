@@ -234,7 +234,8 @@ fn every_scrape_of_workers_that_share_packets_adds_up() {
 fn the_ledger_of_a_pool_that_is_lent_is_scraped_too() {
     let folder = Folder::new("metrics-lent");
     let socket = folder.path("socket");
-    let mut peer = start(&format!("sink --seconds 600 --port memif:{},role=server", socket.display()));
+    let mut peer =
+        start(&format!("sink --seconds 600 --port memif:{},role=server,holes=ok", socket.display()));
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
     let run = Run::start(
         "lent",

@@ -28,8 +28,11 @@ const KEYS: Keys = Keys {
         "copy",
     ],
     form: "role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, group=GROUP, peer=UID or \
-           peer=any, unsealed=ok or holes=no, lend=yes",
+           peer=any, unsealed=ok or holes=ok or holes=MIB, lend=yes",
 };
+/// Memory that may be cut may have holes too.
+const NO_SEALS_NO_HOLES: &str =
+    "memif: unsealed=ok and holes=: give one of them, since unsealed memory may have holes";
 /// Maximum number of bytes of a secret, according to the protocol.
 const SECRET_MAX: usize = 23;
 /// Maximum number of queues ([`MemifConfig::queues`]). Memory is taken for all of them before the port is opened.
@@ -53,10 +56,8 @@ pub fn memif(text: &str) -> Result<Memif, String> {
         return Err("memif: give the path of a socket, as in memif:/run/memif.sock,role=server".into());
     }
     let mut config = MemifConfig::default();
-    let (mut copy, mut lends) = (false, false);
-    let options = KEYS.options(rest)?;
-    let gives_access = options.iter().any(|(key, _)| matches!(*key, "mode" | "group"));
-    for (key, value) in options {
+    let (mut given, mut lends) = (Given::default(), false);
+    for (key, value) in KEYS.options(rest)? {
         match (key, value) {
             ("role", "client") => config.role = Role::Client,
             ("role", "server") => config.role = Role::Server,
@@ -72,27 +73,33 @@ pub fn memif(text: &str) -> Result<Memif, String> {
             }
             ("secret", secret) if !secret.is_empty() => config.secret = secret.into(),
             ("secret-file", file) if !file.is_empty() => config.secret = secret_of(Path::new(file))?,
-            ("mode", mode) => config.access.mode = mode_of(mode)?,
-            ("group", group) => config.access.group = Some(group_of(group)?),
+            ("mode", mode) => (given.access, config.access.mode) = (true, mode_of(mode)?),
+            ("group", group) => (given.access, config.access.group) = (true, Some(group_of(group)?)),
             ("peer", "any") => config.peer = PeerUser::Any,
             ("peer", user) => {
                 let user = user.parse().map_err(|_| "memif: peer=UID: give a user's number, or any")?;
                 config.peer = PeerUser::Uid(user);
             }
-            ("unsealed" | "holes", _) if config.sealing != Sealing::default() => {
-                return Err("memif: unsealed=ok and holes=no: give one of them".into());
-            }
+            ("unsealed", _) if given.holes => return Err(NO_SEALS_NO_HOLES.into()),
+            ("holes", _) if config.sealing == Sealing::Trusted => return Err(NO_SEALS_NO_HOLES.into()),
             ("unsealed", "ok") => config.sealing = Sealing::Trusted,
-            ("holes", "no") => config.sealing = Sealing::NoHoles,
+            ("holes", said) => {
+                given.holes = true;
+                match said {
+                    "ok" => config.sealing = Sealing::HolesAllowed,
+                    "no" => config.holes = 0,
+                    mebibytes => config.holes = holes_of(mebibytes)?,
+                }
+            }
             ("lend", "yes") => lends = true,
             ("lend", "no") => lends = false,
             // The form from the time when lending was the default.
-            ("copy", "yes") => copy = true,
+            ("copy", "yes") => given.copy = true,
             other => return Err(KEYS.refuse(other)),
         }
     }
     let memif = Memif { path: path.into(), config, lends };
-    check(&memif, copy, gives_access)?;
+    check(&memif, &given)?;
     Ok(memif)
 }
 
@@ -103,19 +110,29 @@ pub fn without_secrets(text: &str) -> String {
     text.split(',').map(shown).collect::<Vec<_>>().join(",")
 }
 
-/// Checks options against each other. `copy` and `gives_access` say whether `copy=yes`, and `mode=` or `group=`, are among
-/// them.
+/// Which options were given that no field of [`Memif`] tells from a default.
+#[derive(Default)]
+struct Given {
+    /// `copy=yes`.
+    copy: bool,
+    /// `mode=` or `group=`.
+    access: bool,
+    /// `holes=`.
+    holes: bool,
+}
+
+/// Checks options against each other.
 ///
 /// # Errors
 /// Returns one line with the remedy.
-fn check(memif: &Memif, copy: bool, gives_access: bool) -> Result<(), String> {
+fn check(memif: &Memif, given: &Given) -> Result<(), String> {
     let Memif { path, config, lends } = memif;
-    if copy && *lends {
+    if given.copy && *lends {
         return Err("memif: copy=yes and lend=yes: leave one out; without lend=yes, bytes are copied".into());
     }
-    if config.sealing == Sealing::NoHoles && config.role == Role::Client {
+    if given.holes && config.role == Role::Client {
         return Err(
-            "memif: holes=no is for role=server: a client makes the memory, and writes all of it".into()
+            "memif: holes= is for role=server: a client makes the memory, and writes all of it".into()
         );
     }
     if *lends && config.role == Role::Server {
@@ -123,18 +140,24 @@ fn check(memif: &Memif, copy: bool, gives_access: bool) -> Result<(), String> {
             "memif: lend=yes is for role=client: a server copies from and to its client's memory".into()
         );
     }
-    if path.as_os_str().as_bytes().starts_with(b"@") && gives_access {
+    if path.as_os_str().as_bytes().starts_with(b"@") && given.access {
         return Err("memif: mode= and group= are for a socket in the file system: every user can connect to an abstract one \
                     (@NAME), and peer= limits the users"
             .into());
     }
-    if gives_access && config.role == Role::Client {
+    if given.access && config.role == Role::Client {
         return Err(
             "memif: mode= and group= are for role=server: a client opens the socket that its server has made"
                 .into(),
         );
     }
     Ok(())
+}
+
+/// The bytes of holes that a server fills, from a number of MiB.
+fn holes_of(mebibytes: &str) -> Result<u64, String> {
+    let bytes = mebibytes.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << 20));
+    bytes.ok_or_else(|| "memif: holes=MIB: give a number of MiB, no, or ok, as in holes=256".into())
 }
 
 /// The permission bits of a server's socket.
@@ -232,7 +255,13 @@ mod tests {
         let all = "memif:a,role=server,id=7,queues=2,secret=sesame,unsealed=ok,copy=yes,peer=1000,mode=0660,group=root";
         assert_eq!(of(all), ("a".into(), config));
         assert_eq!(of("memif:a,peer=any").1.peer, PeerUser::Any);
-        assert_eq!(of("memif:a,role=server,holes=no").1.sealing, Sealing::NoHoles);
+        let holes = |said| {
+            let config = of(&format!("memif:a,holes={said},role=server")).1;
+            (config.sealing, config.holes >> 20)
+        };
+        assert_eq!(holes("no"), (Sealing::Required, 0));
+        assert_eq!(holes("256"), (Sealing::Required, 256));
+        assert_eq!(holes("ok").0, Sealing::HolesAllowed);
         let (client, server) = (port_spec("memif:a").unwrap(), port_spec("memif:a,role=server").unwrap());
         assert!(!client.has_one_queue() && server.has_one_queue());
     }
@@ -330,7 +359,8 @@ mod tests {
             ("memif:a,role=server,unsealed=ok,holes=no", "give one of them"),
             ("memif:a,role=server,holes=no,holes=no", "twice"),
             ("memif:a,holes=no", "for role=server"),
-            ("memif:a,role=server,holes=yes", "holes=no"),
+            ("memif:a,role=server,holes=yes", "a number of MiB, no, or ok"),
+            ("memif:a,role=server,holes=99999999999999", "a number of MiB, no, or ok"),
             ("memif:a,role=server,lend=yes", "role=client"),
             ("memif:a,copy=no", "lend=yes"),
             ("memif:a,lend=maybe", "lend=yes"),

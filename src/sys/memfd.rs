@@ -10,6 +10,7 @@
 //! that was only promised, if the machine has none to give. If a SIGBUS comes in any case, the mapping is
 //! [lost](SharedMemory::is_lost), and the process continues (ADR 0031).
 
+mod holes;
 mod lost;
 mod whole;
 
@@ -17,6 +18,7 @@ use super::cpu;
 use super::dump::leave_out_of_dumps;
 use super::fork::Birthplace;
 use super::slow_close::PeerDescriptor;
+pub use holes::HoleBudget;
 use lost::Guard;
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs,
@@ -44,15 +46,17 @@ const ALLOCATED_AT_ONCE: usize = 1 << 20;
 /// Which memory of a peer may be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sealing {
-    /// Only memory that its owner cannot make shorter any more.
+    /// Only memory that its owner cannot make shorter, and can make no holes in. This process adds the seal against holes
+    /// when it maps the memory (`F_SEAL_FUTURE_WRITE`, Linux 5.1), and allocates pages that are missing, within a budget. So
+    /// no access allocates a page at this process's cost, or waits for a peer that makes a hole. The owner cannot map the
+    /// memory for writing again, or write(2) to it.
     #[default]
     Required,
+    /// Only memory that its owner cannot make shorter. An access to a hole allocates a page at this process's cost, and waits
+    /// while the owner makes holes.
+    HolesAllowed,
     /// Any memory, also of an owner that may remove pages, which makes the mapping [lost](SharedMemory::is_lost).
     Trusted,
-    /// Only memory of which the owner has written every page, and can remove none. This process adds the seal against holes
-    /// when it maps the memory (`F_SEAL_FUTURE_WRITE`, Linux 5.1). So no access allocates a page at this process's cost, or
-    /// waits for a peer that makes a hole. DPDK's clients have not written all memory that they offer.
-    NoHoles,
 }
 
 /// Why foreign memory is not mapped.
@@ -74,15 +78,34 @@ pub enum MapError {
     },
     /// Its owner can make holes in it.
     #[error(
-        "its memory cannot be sealed against holes (F_SEAL_FUTURE_WRITE): its owner must leave F_SEAL_SEAL out, and not lend"
+        "its memory cannot be sealed against holes: do not lend or set F_SEAL_SEAL there, or holes=ok here"
     )]
-    Holes,
-    /// It has a hole.
-    #[error("its memory has no page at byte {0}: its owner must write all of it first")]
-    Hole(u64),
+    CanHaveHoles,
+    /// It lacks more pages than may be allocated for peers of this port.
+    #[error(
+        "its memory lacks {bytes} bytes or more, and {left} may be allocated: write them there, or raise holes= here"
+    )]
+    Holes {
+        /// Bytes of the missing pages that were counted.
+        bytes: u64,
+        /// Bytes that may still be allocated.
+        left: u64,
+    },
+    /// It lacks pages, and nothing would say when they are freed.
+    #[error("its memory lacks pages, and cannot be watched: {0}{remedy}", remedy = watch_remedy(*.0))]
+    Unwatched(Errno),
     /// The system refused.
     #[error("its memory cannot be mapped: {0}")]
     Refused(Errno),
+}
+
+fn watch_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::MFILE => "; raise `sysctl fs.inotify.max_user_instances`, or `ulimit -n`",
+        Errno::NOSPC => "; raise `sysctl fs.inotify.max_user_watches`",
+        Errno::NOENT | Errno::ACCESS => "; mount /proc",
+        _ => "",
+    }
 }
 
 /// A mapping of such a file, and the file.
@@ -144,7 +167,7 @@ fn file_of(name: &str, len: usize, flags: MemfdFlags, seals: SealFlags) -> Resul
 
 /// Has the system back these bytes of the file. In parts, each repeated after a signal: before Linux 6.10, any signal
 /// ends a fallocate(2) of such a file, and what this call allocated is freed.
-pub(super) fn allocate(file: &OwnedFd, range: Range<usize>) -> Result<(), Errno> {
+pub(super) fn allocate(file: &impl AsFd, range: Range<usize>) -> Result<(), Errno> {
     for begin in range.clone().step_by(ALLOCATED_AT_ONCE) {
         let bytes = ALLOCATED_AT_ONCE.min(range.end - begin);
         retry_on_intr(|| fallocate(file, FallocateFlags::empty(), begin as u64, bytes as u64))?;
@@ -175,8 +198,8 @@ impl Mapping {
 
 impl SharedMemory {
     /// Makes new memory of `len` zero bytes, sealed, to be given to a peer. Every page is written, so that no later access
-    /// finds that there is none, and a peer that accepts no holes takes it ([`Sealing::NoHoles`]). The peer may add seals. It may
-    /// give pages back to the system, and then the memory is lost as foreign memory may be.
+    /// finds that there is none, and a peer that accepts no holes takes it. The peer may add seals. It may give pages back to
+    /// the system, and then the memory is lost as foreign memory may be.
     ///
     /// # Errors
     /// The error of memfd_create(2), ftruncate(2), fallocate(2), fcntl(2) or mmap(2).
@@ -191,8 +214,8 @@ impl SharedMemory {
         Ok(Arc::new(memory))
     }
 
-    /// Maps the first `len` bytes of a peer's memory. With [`Sealing::NoHoles`] it may wait for the peer: see
-    /// [`SharedMemory::map_elsewhere`].
+    /// Maps the first `len` bytes of a peer's memory. They may have holes, and may still get some: see
+    /// [`SharedMemory::map_whole`].
     ///
     /// # Errors
     /// [`MapError`]; nothing is mapped then, and the file is closed.
@@ -219,11 +242,7 @@ impl SharedMemory {
             return Err(MapError::Short { file: size, claimed: len });
         }
         let len = usize::try_from(len).map_err(|_| MapError::Refused(Errno::NOMEM))?;
-        let memory = SharedMemory::mapped(file, len, true).map_err(MapError::Refused)?;
-        if sealing == Sealing::NoHoles {
-            memory.keep_whole(size)?;
-        }
-        Ok(Arc::new(memory))
+        Ok(Arc::new(SharedMemory::mapped(file, len, true).map_err(MapError::Refused)?))
     }
 
     fn mapped(file: PeerDescriptor, len: usize, is_foreign: bool) -> Result<SharedMemory, Errno> {

@@ -49,7 +49,7 @@ static int raw_burst(netmem_port port, unsigned long *sent)
 static void open_link(netmem_port *server, netmem_port *client, const char *more)
 {
     char text[128];
-    snprintf(text, sizeof text, "memif:@netmem-ports-%d,role=server", (int)getpid());
+    snprintf(text, sizeof text, "memif:@netmem-ports-%d,role=server,holes=ok", (int)getpid());
     CHECK(netmem_port_open(worker, pool, text, NULL, server) == 0);
     snprintf(strchr(text, ','), 64, "%s", more);
     CHECK(netmem_port_open(worker, pool, text, NULL, client) == 0);

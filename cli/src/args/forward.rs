@@ -68,7 +68,7 @@ pub struct ForwardArgs {
     /// extension headers go to the kernel. `netmem set xdp.IFNAME.take RULES` changes the rules.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT|,secret-file=PATH][,mode=OCTAL][,group=GROUP]
-    /// [,peer=UID|any][,unsealed=ok|,holes=no][,lend=yes]  A peer process (VPP, DPDK or netmem) through shared memory. The two processes
+    /// [,peer=UID|any][,unsealed=ok|,holes=MIB|no|ok][,lend=yes]  A peer process (VPP, DPDK or netmem) through shared memory. The two processes
     /// connect over a Unix socket in the file system. With memif:@NAME they use an abstract socket, which is DPDK's default. The
     /// port is down while it has no peer, and comes up with the next peer. With several workers, a client connects one interface
     /// for each, with ids from N on.
@@ -76,11 +76,12 @@ pub struct ForwardArgs {
     /// except with --path full or --ready-packets. The peer can then read and write all frames of this process at any time. Use
     /// lend=yes only if you trust the peer to write only when it is its turn. With peer= and lend=yes, the port lends frames of a
     /// pool of its own, on any path. The peer then sees no packets of other ports, and packets sent to the peer are copied.
-    /// A server maps only memory that is sealed against shrinking. With unsealed=ok it maps any memory (DPDK's with zero-copy=yes);
-    /// if the client then takes memory away, the port goes down. With holes=no it maps only memory of which the client has written
-    /// every page, and can take none away, so that no client makes the server allocate memory in its place, or wait (netmem's
-    /// clients without lend=yes; not DPDK's). The server's socket has the given mode (default 0600) and group,
-    /// independent of the umask. Either end connects only to peers of the same user. With peer=UID it also connects to peers of
+    /// A server maps only memory that is sealed against shrinking, and seals it against holes. So a client can take no page away,
+    /// which would make the server wait. Pages that a client has not written (DPDK's and VPP's) are allocated by the server, at most
+    /// 128 MiB for all clients whose memory still exists, or as many MiB as holes= says; with holes=no, none. With holes=ok the
+    /// server also maps memory that cannot be sealed against holes (netmem's with lend=yes). With unsealed=ok it maps any memory
+    /// (DPDK's with zero-copy=yes); if the client then takes memory away, the port goes down.
+    /// The server's socket has the given mode (default 0600) and group, independent of the umask. Either end connects only to peers of the same user. With peer=UID it also connects to peers of
     /// the user with that number (not a name), and with peer=any to all peers. A secret has up to 23 bytes. Every user of the
     /// machine can read a secret on the command line. A secret in a file (its first line) can be read only by users who may read
     /// the file.

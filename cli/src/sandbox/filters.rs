@@ -37,8 +37,8 @@ pub enum Side {
 const OF_ALL: &str = "accept4 brk capget capset clock_getres clock_gettime clock_nanosleep clone3 close close_range dup dup3 \
     epoll_create1 epoll_ctl epoll_pwait eventfd2 exit exit_group fallocate fcntl fdatasync fstat fstatfs fsync ftruncate futex get_robust_list getcpu \
     getegid geteuid getgid getpeername getpid getppid getrandom getresgid getresuid getrusage getsockname getsockopt gettid gettimeofday getuid \
-    io_destroy io_getevents io_setup io_submit ioctl lseek madvise membarrier memfd_create mincore mlock mmap mprotect mremap msync \
-    munlock munmap nanosleep newfstatat ppoll prctl pread64 preadv pselect6 pwrite64 pwritev read readlinkat readv recvfrom recvmmsg \
+    inotify_add_watch inotify_init1 io_destroy io_getevents io_setup io_submit ioctl lseek madvise membarrier memfd_create mincore \
+    mlock mmap mprotect mremap msync munlock munmap nanosleep newfstatat ppoll prctl pread64 preadv pselect6 pwrite64 pwritev read readlinkat readv recvfrom recvmmsg \
     recvmsg restart_syscall rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_getaffinity \
     sched_getparam sched_getscheduler sched_yield sendmmsg sendmsg sendto set_robust_list set_tid_address setsockopt \
     shutdown sigaltstack statx sysinfo timerfd_create timerfd_settime timerfd_gettime uname write writev bind";
@@ -53,7 +53,7 @@ const OF_ITSELF: &str = "prlimit64 sched_setaffinity sched_setscheduler tgkill";
 const OF_ITSELF_MUSL: &str = if cfg!(target_env = "musl") { "tkill" } else { "" };
 /// Additional calls of the control side: files and sockets.
 const OF_CONTROL: &str = "accept chdir connect faccessat faccessat2 fchdir fchmod fchmodat fchown fchownat flock getdents64 \
-    inotify_init1 linkat listen mkdirat openat pipe2 renameat renameat2 socket socketpair statfs umask unlinkat utimensat wait4 waitid \
+    linkat listen mkdirat openat pipe2 renameat renameat2 socket socketpair statfs umask unlinkat utimensat wait4 waitid \
     fadvise64 getcwd sendfile copy_file_range seccomp";
 const OF_CONTROL_X86: &str =
     "chmod chown getdents lchown link mkdir open pipe rename rmdir unlink alarm pause";

@@ -70,7 +70,7 @@ fn frames_of_every_kind_cross_between_ports_of_every_two_kinds_both_ways_with_on
         side("xdp:two", false, &bed.h2, "packet:eth0"),
         side("packet:two", true, &bed.h2, "packet:eth0"),
         side("tap:t0", true, &bed.dut, "packet:t0"),
-        side("SOCKET,lend=yes", false, &bed.dut, "SOCKET,role=server"),
+        side("SOCKET,lend=yes", false, &bed.dut, "SOCKET,role=server,holes=ok"),
         side("SOCKET", true, &bed.dut, "SOCKET,role=server"),
         side("SOCKET,role=server", true, &bed.dut, "SOCKET"),
     ];

@@ -178,8 +178,8 @@ fn path(
     let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
     let memory = lending::memory(&config).map_err(SetUpError::at("memory"))?;
     let tools = Tools::new(memory, frames)?;
-    // DPDK does not seal the memory that it lends.
-    let sealing = if device == Device::TestpmdZeroCopy { Sealing::Trusted } else { Sealing::Required };
+    // DPDK does not seal the memory that it lends. netmem's cannot be sealed against holes.
+    let sealing = if device == Device::TestpmdZeroCopy { Sealing::Trusted } else { Sealing::HolesAllowed };
     let (role, lend) = (side.of_peers(), Some(lending::to_peers_of_ours()));
     let config = MemifConfig { role, ring, sealing, lend, ..MemifConfig::default() };
     let open = |socket: &PathBuf| {
@@ -232,7 +232,7 @@ fn greet(ports: &mut [Box<dyn Port>; 2]) {
 fn netmem_command(sockets: &[PathBuf; 2], side: Side, ring: u32) -> Result<Command, String> {
     let mut command = middle::netmem()?;
     command.args(["forward", "--mode", "cross-connect", "--json", "--ring", &ring.to_string()]);
-    let lends = if side == Side::Client { ",lend=yes" } else { "" };
+    let lends = if side == Side::Client { ",lend=yes" } else { ",holes=ok" };
     for socket in sockets {
         command.args(["--port", &format!("memif:{},role={}{lends}", socket.display(), side.name())]);
     }

@@ -23,8 +23,8 @@
 //! checked, and used as read. An invalid value takes the port down with a reason, which is sent to the peer. No byte
 //! outside of the peer's own memory is read or written. The peer's memory must be sealed against shrinking
 //! ([`Sealing`]), unless the caller accepts any. A peer can still take pages away. An access to them then is a SIGBUS,
-//! which takes the port down, and not the process, or the system allocates them at this process's cost. With
-//! [`Sealing::NoHoles`] a server accepts only clients that cannot do that (ADR 0031).
+//! which takes the port down, and not the process. A client's memory must also be sealed against holes, which the server
+//! does itself, on a thread, before packets flow (ADR 0031).
 //!
 //! Two kinds of descriptors are accepted with messages: memory, which is mapped, and an eventfd(2), which is written
 //! and never read. Any other is refused and closed. A peer is woken by a call that never waits, whatever the peer does
@@ -68,12 +68,15 @@
 //! them, and write into those posted for reception, as long as it maps the memory (ADR 0024).
 //!
 //! # Memory without pages
-//! A client's files may be sparse. A server maps up to 64 GiB of them, and the first access to a page allocates it. If
-//! the kernel has no page left, that is the same SIGBUS, with or without seals, and the port is down. Under strict
-//! accounting (`vm.overcommit_memory=2`) this happens long before the memory is used up
-//! (Documentation/mm/overcommit-accounting.rst). Under a control group's limit, the process that touches the page may
-//! be killed instead. So serve clients that are not trusted only if a client cannot use up the group's memory. The
-//! memory whose frames are lent is allocated when it is opened, so it needs no page later.
+//! A client's files may be sparse. The first access to a page that is missing allocates it at the cost of the process that
+//! touches it, and an access waits while the client gives pages back. So a server seals the memory against holes, and
+//! allocates missing pages before packets flow, at most [`MemifConfig::holes`] bytes for all clients whose memory still
+//! exists. It refuses a client that lacks more, or whose memory cannot be sealed: one that lends its frames. With
+//! [`Sealing::HolesAllowed`] or [`Sealing::Trusted`] a server maps up to 64 GiB of any such memory. If the kernel then has no
+//! page left, that is the same SIGBUS, with or without seals, and the port is down. Under strict accounting
+//! (`vm.overcommit_memory=2`) this happens long before the memory is used up (Documentation/mm/overcommit-accounting.rst).
+//! Under a control group's limit, the process that touches the page may be killed instead. The memory whose frames are lent
+//! is allocated when it is opened, so it needs no page later.
 //!
 //! # Sleeping
 //! A reader that sleeps clears a flag in the ring, and the sender then wakes it. Neither DPDK nor VPP has a full fence
@@ -131,6 +134,9 @@ use std::time::Instant;
 /// The name that is sent to peers.
 const NAME: &str = concat!("netmem ", env!("CARGO_PKG_VERSION"));
 
+/// The default of [`MemifConfig::holes`].
+const HOLES: u64 = 128 << 20;
+
 /// Which end of the connection a port is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
@@ -184,6 +190,11 @@ pub struct MemifConfig {
     pub secret: String,
     /// Which clients' memory a server maps. Default: only sealed memory.
     pub sealing: Sealing,
+    /// The most bytes that a server allocates with [`Sealing::Required`] in memory whose clients have not written it. They
+    /// are this process's, and count until no process has that memory any more. 0: clients must have written all of their
+    /// memory, as netmem's have. Default 128 MiB: clients of DPDK and VPP have written little of theirs, which is 4 MiB
+    /// for each queue of 1,024 slots.
+    pub holes: u64,
     /// The promise that peers are trusted. With it a client lends frames if that is possible (see [the module](self)).
     /// Default: None, the client copies.
     pub lend: Option<Lend>,
@@ -199,13 +210,15 @@ pub struct MemifConfig {
 /// Shows all fields except the secret.
 impl fmt::Debug for MemifConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MemifConfig { role, id, queues, ring, secret: _, sealing, lend, peer, access, frame_size } = self;
+        let MemifConfig { role, id, queues, ring, secret: _, sealing, holes, lend, peer, access, frame_size } =
+            self;
         f.debug_struct("MemifConfig")
             .field("role", role)
             .field("id", id)
             .field("queues", queues)
             .field("ring", ring)
             .field("sealing", sealing)
+            .field("holes", holes)
             .field("lend", lend)
             .field("peer", peer)
             .field("access", access)
@@ -223,6 +236,7 @@ impl Default for MemifConfig {
             ring: 1024,
             secret: String::new(),
             sealing: Sealing::default(),
+            holes: HOLES,
             lend: None,
             peer: PeerUser::default(),
             access: Access::default(),

@@ -8,7 +8,7 @@ use super::ring::{LOG2_SIZE_MAX, Serving};
 use super::session::{Session, Step};
 use super::{MemifConfig, NAME};
 use crate::sys::errno::descriptor_remedy;
-use crate::sys::memfd::{Mapped, MappedElsewhere, Sealing, SharedMemory};
+use crate::sys::memfd::{HoleBudget, Mapped, MappedElsewhere, Sealing, SharedMemory};
 use crate::sys::seqpacket::{Connection, Listener, PeerDescriptor};
 use crate::sys::shared_event::SharedEvent;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ const CROWDED: Duration = Duration::from_millis(100);
 pub(super) struct Server {
     listener: Listener,
     config: MemifConfig,
+    /// What is allocated in memory of all its clients.
+    holes: HoleBudget,
     /// Clients that have not yet offered everything. Empty while packets flow.
     handshakes: Vec<(Session, Handshake)>,
     /// The client whose packets flow.
@@ -55,7 +57,8 @@ struct Handshake {
 
 impl Server {
     pub(super) fn new(listener: Listener, config: &MemifConfig) -> Server {
-        Server { listener, config: config.clone(), handshakes: Vec::new(), up: None }
+        let holes = HoleBudget::new(config.holes);
+        Server { listener, config: config.clone(), holes, handshakes: Vec::new(), up: None }
     }
 
     /// Makes one step of the conversation with each client, if one is possible.
@@ -68,7 +71,7 @@ impl Server {
         let mut step = Step::Wait;
         for i in (0..self.handshakes.len()).rev() {
             let (session, handshake) = &mut self.handshakes[i];
-            match handshake.advance(session, &self.config) {
+            match handshake.advance(session, &self.config, &self.holes) {
                 Ok(Step::Wait) => {}
                 Ok(Step::Up(rings, name)) => {
                     self.up = Some(self.handshakes.swap_remove(i).0);
@@ -205,7 +208,12 @@ fn poll_peer(session: &Session, patient: bool) -> Result<Step, Fault> {
 
 impl Handshake {
     /// Makes one step of the conversation with this client, if one is possible.
-    fn advance(&mut self, session: &Session, config: &MemifConfig) -> Result<Step, Fault> {
+    fn advance(
+        &mut self,
+        session: &Session,
+        config: &MemifConfig,
+        holes: &HoleBudget,
+    ) -> Result<Step, Fault> {
         if let Some((mapping, name)) = &self.mapping {
             let Some(mapped) = mapping.result() else { return poll_peer(session, false) };
             let name = name.clone();
@@ -214,7 +222,7 @@ impl Handshake {
         let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
         self.silent_since = Instant::now();
         if let Message::Connect(name) = message {
-            return self.map(session, config, name.to_string());
+            return self.map(session, config.sealing, holes, name.to_string());
         }
         self.hear(&message, descriptor, config)?;
         session.send(&Message::Ack, None)?;
@@ -285,13 +293,19 @@ impl Handshake {
     }
 
     /// Maps what the client has offered, or begins to.
-    fn map(&mut self, session: &Session, config: &MemifConfig, name: String) -> Result<Step, Fault> {
+    fn map(
+        &mut self,
+        session: &Session,
+        sealing: Sealing,
+        holes: &HoleBudget,
+        name: String,
+    ) -> Result<Step, Fault> {
         let regions = std::mem::take(&mut self.regions);
-        if config.sealing == Sealing::NoHoles {
-            self.mapping = Some((SharedMemory::map_elsewhere(regions, config.sealing), name));
+        if sealing == Sealing::Required {
+            self.mapping = Some((SharedMemory::map_whole(regions, holes), name));
             return Ok(Step::Wait);
         }
-        self.connect(session, SharedMemory::map_all(regions, config.sealing), name)
+        self.connect(session, SharedMemory::map_all(regions, sealing), name)
     }
 
     /// Tells the client that packets flow from now on.

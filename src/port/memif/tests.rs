@@ -4,6 +4,7 @@ mod bells;
 mod forked;
 mod giants;
 mod hand;
+mod holes;
 mod hostile;
 mod panics;
 mod refused;
@@ -70,6 +71,11 @@ impl Side {
 
     fn server(path: &Path) -> Side {
         Side::open(path, false, &server_config())
+    }
+
+    /// A server whose clients may lend.
+    fn server_of_lenders(path: &Path) -> Side {
+        Side::open(path, false, &of_lenders(server_config()))
     }
 
     /// Makes a round without packets.
@@ -139,6 +145,11 @@ fn server_config() -> MemifConfig {
     MemifConfig { role: Role::Server, ring: 64, ..MemifConfig::default() }
 }
 
+/// The settings of a server whose clients may lend.
+fn of_lenders(config: MemifConfig) -> MemifConfig {
+    MemifConfig { sealing: Sealing::HolesAllowed, ..config }
+}
+
 /// Lets both sides make rounds until `done`.
 fn until(a: &mut Side, b: &mut Side, mut done: impl FnMut(&Side, &Side) -> bool) {
     let end = Instant::now() + LONG;
@@ -152,7 +163,8 @@ fn until(a: &mut Side, b: &mut Side, mut done: impl FnMut(&Side, &Side) -> bool)
 /// Returns a server and a client that are connected.
 fn connected(shared: bool) -> (Side, Side) {
     let path = fresh_path();
-    let (mut server, mut client) = (Side::server(&path), Side::client(&path, shared));
+    let mut server = if shared { Side::server_of_lenders(&path) } else { Side::server(&path) };
+    let mut client = Side::client(&path, shared);
     until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
     server.idle();
     client.idle();

@@ -32,59 +32,6 @@ fn every_page_of_new_memory_is_there_before_it_is_used() {
     }
 }
 
-/// Found: each page of a client's memory that was read without having been there was allocated at the reader's cost, and
-/// an access waited for as long as the client made holes.
-#[test]
-fn memory_with_a_hole_or_in_which_its_owner_can_make_one_is_refused_and_none_can_be_made_afterwards() {
-    let whole = |file: &OwnedFd, len| {
-        SharedMemory::map(file.try_clone().unwrap(), len, Sealing::NoHoles).map(drop).unwrap_err()
-    };
-    let sparse = file_of("test", 5 * PAGE, MemfdFlags::empty(), SealFlags::SHRINK).unwrap();
-    let len = 5 * PAGE as u64;
-    assert_eq!(whole(&sparse, len), MapError::Hole(0));
-    // It is sealed by now, so it is written through a mapping of before.
-    let sparse = file_of("test", 5 * PAGE, MemfdFlags::empty(), SealFlags::SHRINK).unwrap();
-    let owner = SharedMemory::map(sparse.try_clone().unwrap(), len, Sealing::Required).unwrap();
-    owner.write(0, &[1; 3 * PAGE]);
-    assert_eq!(whole(&sparse, len), MapError::Hole(3 * PAGE as u64));
-    // Allocated, and never written.
-    let allocated = file_of("test", PAGE, MemfdFlags::empty(), SealFlags::SHRINK).unwrap();
-    allocate(&allocated, 0..PAGE).unwrap();
-    assert_eq!(whole(&allocated, PAGE as u64), MapError::Hole(0));
-    let closed = sealed_file("test", PAGE, MemfdFlags::empty()).unwrap();
-    assert_eq!(whole(&closed, PAGE as u64), MapError::Holes);
-
-    let ours = SharedMemory::new("test", 5 * PAGE).unwrap();
-    let theirs =
-        SharedMemory::map(ours.as_fd().try_clone_to_owned().unwrap(), len, Sealing::NoHoles).unwrap();
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    assert_eq!(fallocate(ours.as_fd(), flags, 0, PAGE as u64), Err(Errno::PERM));
-    assert!(ours.write(100, b"hello") && theirs.write(4 * PAGE as u64, b"you"));
-    let mut read = [0; 5];
-    assert!(theirs.read(100, &mut read));
-    assert_eq!(&read, b"hello");
-}
-
-#[test]
-fn memory_that_a_thread_maps_arrives_or_the_number_of_the_region_that_does_not() {
-    let mapped = |files: Vec<(OwnedFd, u64)>| {
-        let files = files.into_iter().map(|(file, len)| (file.into(), len)).collect();
-        let mapping = SharedMemory::map_elsewhere(files, Sealing::NoHoles);
-        loop {
-            if let Some(mapped) = mapping.result() {
-                return mapped;
-            }
-            std::thread::yield_now();
-        }
-    };
-    let file = || SharedMemory::new("test", PAGE).unwrap().as_fd().try_clone_to_owned().unwrap();
-    let page = PAGE as u64;
-    assert_eq!(mapped(vec![(file(), page), (file(), page)]).unwrap().len(), 2);
-    let short = MapError::Short { file: page, claimed: page + 1 };
-    assert_eq!(mapped(vec![(file(), page), (file(), page + 1)]).map(drop), Err((1, short)));
-    assert!(mapped(Vec::new()).unwrap().is_empty());
-}
-
 #[test]
 fn nothing_outside_the_mapping_is_touched() {
     let memory = SharedMemory::new("test", 4096).unwrap();

@@ -1,14 +1,17 @@
 //! COLD: memory of a peer that has all its pages, and keeps them.
 //!
 //! If this process accesses a hole, the system allocates the page, and charges it to this process's control group until the
-//! peer closes the file. While the peer makes holes, an access to one of them waits until all of them are made.
+//! peer closes the file. While the peer makes holes, an access to one of them waits until all of them are made. So this
+//! process seals the memory against holes (`F_SEAL_FUTURE_WRITE`, Linux 5.1), and then fills those that are there, within a
+//! budget.
 //!
-//! The peer can make both calls here wait: the one that adds the seal, and the one that searches for holes. So a thread
-//! makes them. It is one of those that close what peers leave ([`slow_close`](crate::sys::slow_close)).
+//! The peer can make these calls wait. So a thread makes them. It is one of those that close what peers leave
+//! ([`slow_close`](crate::sys::slow_close)).
 
+use super::holes::HoleBudget;
 use super::{MapError, Sealing, SharedMemory};
 use crate::sys::slow_close::PeerDescriptor;
-use rustix::fs::{SealFlags, SeekFrom, fcntl_add_seals, seek};
+use rustix::fs::{SealFlags, fcntl_add_seals};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -33,33 +36,36 @@ impl MappedElsewhere {
 }
 
 impl SharedMemory {
-    /// Maps the regions of a peer, each of so many bytes, on a thread of its own, which may wait for the peer. If the result
-    /// is not taken, the thread unmaps them.
+    /// Maps the sealed regions of a peer, each of so many bytes, and fills their holes within the budget, on a thread of its
+    /// own, which may wait for the peer. If the result is not taken, the thread unmaps them.
     #[cold]
-    pub fn map_elsewhere(files: Vec<(PeerDescriptor, u64)>, sealing: Sealing) -> MappedElsewhere {
+    pub fn map_whole(files: Vec<(PeerDescriptor, u64)>, budget: &HoleBudget) -> MappedElsewhere {
         let (tell, told) = sync_channel(1);
+        let budget = budget.clone();
         PeerDescriptor::run_for(files, move |files| {
+            let mapped = SharedMemory::map_all(files, Sealing::Required).and_then(|regions| {
+                // Sealed only now: two of them may be one file.
+                for (at, region) in regions.iter().enumerate() {
+                    region.keep_whole(&budget).map_err(|error| (at, error))?;
+                }
+                Ok(regions)
+            });
             // The receiver may be gone.
-            let _ = tell.send(SharedMemory::map_all(files, sealing));
+            let _ = tell.send(mapped);
         });
         MappedElsewhere(told)
     }
 
-    /// Maps the regions of a peer, each of so many bytes.
+    /// Maps the regions of a peer, each of so many bytes. They may have holes.
     #[cold]
     pub fn map_all(files: Vec<(PeerDescriptor, u64)>, sealing: Sealing) -> Mapped {
         let map = |(at, (file, len))| SharedMemory::map(file, len, sealing).map_err(|error| (at, error));
         files.into_iter().enumerate().map(map).collect()
     }
 
-    /// Seals the file against holes, then looks for one in its first `size` bytes.
-    pub(super) fn keep_whole(&self, size: u64) -> Result<(), MapError> {
-        let Some((_, file)) = &self.held else { return Err(MapError::Holes) };
-        fcntl_add_seals(file, SealFlags::FUTURE_WRITE).map_err(|_| MapError::Holes)?;
-        // Pages that were allocated and never written count as holes.
-        match seek(file, SeekFrom::Hole(0)).map_err(MapError::Refused)? {
-            hole if hole < size => Err(MapError::Hole(hole)),
-            _ => Ok(()),
-        }
+    /// Seals the file against holes, then fills those of the mapped bytes.
+    fn keep_whole(&self, budget: &HoleBudget) -> Result<(), MapError> {
+        fcntl_add_seals(self, SealFlags::FUTURE_WRITE).map_err(|_| MapError::CanHaveHoles)?;
+        self.fill_holes(budget)
     }
 }

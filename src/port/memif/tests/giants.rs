@@ -9,7 +9,7 @@ use ring::{Descriptor, Lending};
 fn connected_with(shared: bool, [server, client]: [usize; 2]) -> (Side, Side) {
     let path = fresh_path();
     let of = |frame_size, config| MemifConfig { frame_size, ..config };
-    let mut server = Side::open(&path, false, &of(server, server_config()));
+    let mut server = Side::open(&path, false, &of(server, of_lenders(server_config())));
     let client = MemifConfig { ring: 64, ..of(client, MemifConfig::default()) };
     let mut client = Side::open(&path, shared, &client);
     until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());

@@ -137,32 +137,6 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
     server.close();
 }
 
-/// Found: a client offered memory that it had never touched. Each page of it that a descriptor named was allocated at the
-/// server's cost, until the system ended the server.
-#[test]
-fn a_client_whose_memory_has_holes_is_refused_by_a_server_that_accepts_none_and_another_is_served() {
-    let path = fresh_path();
-    let mut server = Side::open(&path, false, &MemifConfig { sealing: Sealing::NoHoles, ..server_config() });
-    serves(&mut server, &path);
-    let hand = Hand { memory: SharedMemory::sparse("sparse", REGION as usize), ..Hand::new(&path) };
-    hand.lay_rings(LOG2_SIZE);
-    let answer = hand.converse(&mut server, &Hand::sane());
-    assert!(matches!(answer, Some(Message::Disconnect { .. })), "{answer:?}");
-    assert!(server.reason().contains("its memory has no page at byte"), "{}", server.reason());
-    // A message in between ends the connection; so does the client's end.
-    for last in [Some(Hand::region()), None] {
-        let hand = Hand::new(&path);
-        hand.lay_rings(LOG2_SIZE);
-        hand.converse(&mut server, &Hand::sane()[..4]);
-        hand.say(&Hand::sane()[4]);
-        last.iter().for_each(|message| hand.say(message));
-        drop(hand);
-        server.idle();
-    }
-    serves(&mut server, &path);
-    server.close();
-}
-
 /// Lends one packet to the server, and one buffer for a packet to the client, in the rings of [`Hand::connected`].
 fn lend_one_each(to_server: &mut Lending, to_client: &mut Lending) {
     let packet = Descriptor { next: false, region: 0, len: 60, offset: PACKETS };
@@ -211,7 +185,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_client_is_serv
 #[test]
 fn a_client_whose_own_memory_is_lost_goes_down_and_connects_with_new_memory() {
     let path = fresh_path();
-    let mut server = Side::server(&path);
+    let mut server = Side::server_of_lenders(&path);
     for lends in [false, true] {
         let mut client = Side::client(&path, lends);
         while !client.is_up() || !server.is_up() {
@@ -392,7 +366,7 @@ fn a_server_that_dies_or_sends_an_invalid_message_is_tried_again() {
             client.idle();
         }
     }
-    let mut server = Side::server(&path);
+    let mut server = Side::server_of_lenders(&path);
     until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
     server.close();
     client.close();

@@ -58,7 +58,7 @@ fn a_client_that_is_refused_makes_no_memory_and_waits_longer_each_time() {
         }
         assert_eq!((MADE.get() - made, pause(&client)), (0, first * 16));
         drop(listener);
-        let mut server = Side::server(&path);
+        let mut server = Side::server_of_lenders(&path);
         until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
         assert_eq!(MADE.get() - made, 1);
         std::thread::sleep(Duration::from_secs(1));

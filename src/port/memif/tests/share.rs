@@ -6,7 +6,7 @@ use crate::steer::tx_queue;
 
 /// Opens a port with this number of queues.
 fn with_queues(path: &Path, shared: bool, role: Role, queues: u16) -> Side {
-    Side::open(path, shared, &MemifConfig { role, queues, ring: 64, ..MemifConfig::default() })
+    Side::open(path, shared, &of_lenders(MemifConfig { role, queues, ring: 64, ..MemifConfig::default() }))
 }
 
 /// Lets two sides connect. Neither posts a frame.

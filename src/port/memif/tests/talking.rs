@@ -66,7 +66,7 @@ fn fewer_queues_and_smaller_rings_are_agreed_on() {
 fn a_client_finds_the_next_server_and_a_server_the_next_client() {
     for shared in [true, false] {
         let path = fresh_path();
-        let mut server = Side::server(&path);
+        let mut server = Side::server_of_lenders(&path);
         let mut client = Side::client(&path, shared);
         for _ in 0..4 {
             until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
@@ -84,7 +84,7 @@ fn a_client_finds_the_next_server_and_a_server_the_next_client() {
             assert_eq!(client.reason(), "the peer ended it: the port is closed");
             assert_eq!(client.complete(), 3, "frames come back though nobody read the last one");
             assert_eq!(client.send(&[vec![4; 60]]), 0);
-            server = Side::server(&path);
+            server = Side::server_of_lenders(&path);
         }
         for _ in 0..4 {
             until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
@@ -107,7 +107,7 @@ fn a_client_finds_the_next_server_and_a_server_the_next_client() {
 #[test]
 fn a_second_client_is_refused_with_the_reason() {
     let path = fresh_path();
-    let (mut server, mut first) = (Side::server(&path), Side::client(&path, true));
+    let (mut server, mut first) = (Side::server_of_lenders(&path), Side::client(&path, true));
     until(&mut server, &mut first, |server, client| server.is_up() && client.is_up());
     let mut second = Side::client(&path, true);
     until(&mut server, &mut second, |_, second| second.reason().contains("somebody is connected already"));
@@ -167,7 +167,7 @@ fn a_client_waits_for_a_server_that_closes_the_connection_and_refuses_it_at_firs
             }
         }
         drop(listener);
-        let mut server = Side::server(&path);
+        let mut server = Side::server_of_lenders(&path);
         while !server.is_up() {
             server.idle();
         }

@@ -130,7 +130,7 @@ fn packets_that_a_peer_has_not_read_when_it_goes_are_counted() {
 fn connected_by_four(shared: bool) -> (Side, Side) {
     let path = fresh_path();
     let queues = |config: MemifConfig| MemifConfig { queues: 4, ..config };
-    let mut server = Side::open(&path, false, &queues(server_config()));
+    let mut server = Side::open(&path, false, &queues(of_lenders(server_config())));
     let mut client = Side::open(&path, shared, &queues(MemifConfig { ring: 32, ..MemifConfig::default() }));
     until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
     server.idle();
@@ -233,7 +233,7 @@ fn wakes(from: &mut Side, to: &mut Side) {
 #[test]
 fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
     let path = fresh_path();
-    let mut server = Side::server(&path);
+    let mut server = Side::server_of_lenders(&path);
     assert!(!server.port.arm() && !readable(&server, Duration::ZERO));
     let mut client = Side::client(&path, true);
     assert!(readable(&server, LONG), "a client has come");
@@ -264,7 +264,7 @@ pub(super) fn until_down(side: &mut Side) {
 fn packets_that_a_peer_sent_before_it_went_are_received_and_then_the_next_one_comes() {
     for shared in [true, false] {
         let path = fresh_path();
-        let (mut server, mut client) = (Side::server(&path), Side::client(&path, shared));
+        let (mut server, mut client) = (Side::server_of_lenders(&path), Side::client(&path, shared));
         until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
         server.idle();
         client.idle();
@@ -389,7 +389,7 @@ fn a_client_tries_again_after_a_server_that_went_in_the_middle_of_a_packet() {
         assert!(client.receive().is_empty());
         let counters = client.port.counters();
         assert_eq!((counters.bad_descriptor.get(), counters.rx_dropped.get()), (0, 1));
-        let mut server = Side::server(Path::new(&path));
+        let mut server = Side::server_of_lenders(Path::new(&path));
         until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
         server.close();
         client.close();
@@ -400,6 +400,7 @@ fn a_client_tries_again_after_a_server_that_went_in_the_middle_of_a_packet() {
 fn ends(here: &Fixture, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Peer>) {
     let (path, there) = (fresh_path(), Fixture::new(512));
     let of_peer = if config.role == Role::Client { Role::Server } else { Role::Client };
+    let config = &of_lenders(config.clone());
     let theirs = MemifConfig { role: of_peer, ..config.clone() };
     let mut port = MemifPort::open(&path, &here.memory, config).unwrap();
     let mut peer = MemifPort::open(&path, &there.memory, &theirs).unwrap();

@@ -119,7 +119,7 @@ fn told(client: &Connection) -> String {
 /// then. The server gives them up after seconds, which a machine that stands still may take.
 fn gets_in_beside(others: impl Fn(&Path) -> Vec<Connection>) -> bool {
     let path = fresh_path();
-    let mut server = Side::server(&path);
+    let mut server = Side::server_of_lenders(&path);
     let others = others(&path);
     server.idle();
     let mut honest = Side::client(&path, true);
@@ -152,7 +152,7 @@ fn a_client_gets_in_while_one_that_has_stopped_half_way_is_connected() {
 #[test]
 fn a_client_gets_in_though_silent_ones_come_again_and_again() {
     let path = fresh_path();
-    let (mut server, mut honest) = (Side::server(&path), Side::client(&path, true));
+    let (mut server, mut honest) = (Side::server_of_lenders(&path), Side::client(&path, true));
     let mut silent = Vec::new();
     until(&mut server, &mut honest, |server, honest| {
         if silent.len() < 200 {
@@ -184,7 +184,7 @@ fn a_client_that_comes_while_four_others_talk_hears_that_they_do() {
 #[test]
 fn a_client_gets_in_while_others_come_and_go_with_every_look() {
     let path = fresh_path();
-    let (mut server, mut honest) = (Side::server(&path), Side::client(&path, true));
+    let (mut server, mut honest) = (Side::server_of_lenders(&path), Side::client(&path, true));
     until(&mut server, &mut honest, |server, honest| {
         drop(Connection::open(&path));
         server.is_up() && honest.is_up()
