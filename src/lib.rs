@@ -14,8 +14,8 @@
 //! the state that several cores use, and `grow.rs` allocates from the stage below. In each port, `fill.rs`, `rx.rs`,
 //! `tx.rs` and `complete.rs` are the queues of the device.
 //!
-//! The guide in `docs/guide` of the repository goes from here to a dataplane on several cores. Most chapters
-//! have a program.
+//! The guide in `docs/guide` of the repository goes from here to a dataplane on several cores. Most chapters have a
+//! complete program.
 //!
 //! # First steps
 //! ```

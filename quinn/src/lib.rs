@@ -36,9 +36,10 @@
 //! same copy. AF_XDP in copy mode makes one more.
 //!
 //! # Next hops
-//! Beside the kernel, no ARP answer comes to the port. So a datagram is sent to the station from which the last one of
-//! its destination came. A client gives [`PortSocket::set_next_hop`] a function that returns the next hop of a server.
-//! Its answer is used also if the server has sent something, so a router that is replaced is left at once.
+//! Beside the kernel, no ARP answer comes to the port. So a datagram is sent to the station from which the
+//! destination's last datagram came. A client gives [`PortSocket::set_next_hop`] a function that returns the next hop
+//! of a server. The function's answer is used even if the server has sent something, so traffic moves to a new router
+//! at once.
 //!
 //! # Features that quinn uses
 //! - Segments: a transmission of up to [`SEGMENTS_MAX`] datagrams, or a quarter of the pool's frames if those are fewer,

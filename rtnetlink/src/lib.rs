@@ -5,9 +5,10 @@
 //!      ▲  all there is, then events       │
 //!      └───────── asked for neighbours ◄──┴── UnresolvedNeighbours     frames wait there
 //! ```
-//! A [`Follower`] belongs to one control thread. Workers only see tables that change. Events are sometimes not
-//! enough to know the kernel's state: some were lost, or a link went and the kernel does not report the removal of
-//! its routes. Then the whole state is asked for again, and what differs is changed. A follower has at most 255 ports.
+//! A [`Follower`] belongs to one control thread. Workers see only the tables that it keeps up to date. Events are
+//! sometimes not enough to know the kernel's state: some were lost, or a link went down and the kernel does not report
+//! the removal of its routes. Then the follower requests the whole state again, and changes what differs. A follower
+//! has at most 255 ports.
 //!
 //! # A router in a program of your own
 //! One worker between two interfaces. ARP, neighbour discovery and packets to the host stay with the kernel:

@@ -7,12 +7,12 @@
 //!                  └─ no room in the inbox: they stay in the batch
 //! ```
 //! Each ordered pair of workers has a lane of its own: a bounded ring of lines. Each line is one cache line with up to
-//! seven frames. So senders never wait for each other, whatever one of them does, and none takes a locked instruction.
-//! The ledger of the frames' pool counts frames in a lane as queued.
+//! seven frames. So senders never wait for each other, whatever one of them does, and no sender executes a locked
+//! instruction. The ledger of the frames' pool counts frames in a lane as queued.
 //!
 //! **No frame is lost** unless the caller asks for it. Frames for which an inbox has no room stay in the caller's
 //! batch, in order, and are offered again in the next round. The worker then receives only as many further frames as
-//! there is room for. [`Outbox::room`] tells beforehand how many fit.
+//! there is room for. [`Outbox::room`] returns beforehand how many fit.
 //! ```
 //! use netmem::page::{Memory, MemoryConfig};
 //! use netmem::pool::{Batch, Pool, PoolConfig};

@@ -1,7 +1,7 @@
 //! Stage `sys`: safe calls over the operating system.
 //!
-//! It is the only stage that names `libc` or `rustix`. With the rings and the frame it is one of the few that may use
-//! `unsafe`.
+//! It is the only stage that names `libc` or `rustix`. Like the rings and the frame, it is one of the few places that
+//! may use `unsafe`.
 
 #[cfg(any(feature = "xdp", feature = "af-packet"))]
 pub mod address;

@@ -1,8 +1,8 @@
 //! Views of packet headers: checked once, then read and rewritten in place.
 //!
 //! A view is a reference to a header struct over the packet's own bytes, in network byte order and without alignment.
-//! Parsing makes the checks of the RFC before it returns the view, so the lengths in a view can be relied on. Nothing
-//! here allocates or panics, for any bytes. Nothing here depends on frames or ports: the input is `&[u8]`.
+//! Parsing performs the checks of the RFC before it returns the view, so the lengths in a view are valid. Nothing here
+//! allocates or panics, for any bytes. Nothing here depends on frames or ports: the input is `&[u8]`.
 //!
 //! A packet is parsed from the outside in:
 //!

@@ -15,7 +15,7 @@
 //! counted (`tx_lost`), and the file ends with the last whole packet. Standard output (`-`) is never cut, so it may end
 //! within a packet. A process under a limit of file sizes
 //! (`RLIMIT_FSIZE`) must ignore or handle `SIGXFSZ`, as `netmem` does; otherwise the signal ends it. A named pipe or
-//! a terminal in place of a file is refused, since whoever is at its other end could hold up every round.
+//! a terminal in place of a file is refused, since the process at its other end could delay every round.
 //!
 //! Standard input and output (`-`) may be pipes. The port opens each a second time, so that its reads and writes never
 //! wait. A packet that has not come yet is received in a later round. A packet for which neither the pipe nor the

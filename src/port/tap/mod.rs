@@ -7,8 +7,8 @@
 //! port resumes with it after it is set up there.
 //!
 //! # Cost
-//! One system call and one copy for each frame in each direction: the kernel offers only one frame for each call. In
-//! idle rounds, one call for each round.
+//! Each frame costs one system call and one copy in each direction, because the kernel passes only one frame for each
+//! call. An idle round costs one call.
 //!
 //! On request ([`Rx::keep_offloads`](super::Rx::keep_offloads)), the host leaves the work undone that it would leave to
 //! a card (`IFF_VNET_HDR`, `TUNSETOFFLOAD`). Packets of up to 64 KiB then come as they are (`gso_kept`), as far as a

@@ -10,10 +10,11 @@
 //!
 //! A UMEM has chunks of 2,048 bytes, or of 4,096, the kernel's maximum ([`Umem::with_chunks`]). Each holds the kernel's
 //! 256 bytes of headroom and a packet. The kernel drops longer packets (`rx_dropped`). From a software device, and in
-//! generic mode on request, a longer packet comes in several chunks (Linux 6.6). It is put together and, if a host has
-//! left that to a card, cut. A frame of a pool with larger frames lies in several chunks of the UMEM. Its first chunk
-//! is posted for reception. Its transmission takes a descriptor for each chunk (`tx_too_long` if the kernel takes no
-//! such packets). Frames longer than the interface's MTU allows are refused as well: the kernel would drop them silently.
+//! generic mode on request, a longer packet comes in several chunks (Linux 6.6). The port puts it together and, if a
+//! host has left the segmentation to a card, cuts it into segments. A frame of a pool with larger frames lies in
+//! several chunks of the UMEM. Its first chunk is posted for reception. Its transmission takes a descriptor for each
+//! chunk (`tx_too_long` if the kernel takes no such packets). Frames longer than the interface's MTU allows are refused
+//! as well: the kernel would drop them silently.
 //!
 //! With [`Punt::Control`] the kernel keeps using the interface: its addresses answer, its neighbours are found, and
 //! routing daemons use it. All other packets come to the port. Own addresses are read when the first such port is
@@ -44,25 +45,26 @@
 //!
 //! So [`XdpPort::close`] detaches the program, drops the mappings and then the socket. No other thread may be using the
 //! socket (the [`Umem`]'s lock). Its descriptor is close-on-exec, and a forked child does not get its mappings. After
-//! that, every frame posted for reception belongs to the process again. A frame for transmission does so if the kernel
-//! never took it out of TX, or completed it; close waits up to a second for completions. A frame that was taken and not
-//! completed may still be read (a driver such as virtio_net sends from the UMEM's own pages in copy mode too), so it
-//! stays posted: [`Closed::stranded`].
+//! that, every frame posted for reception belongs to the process again. A frame for transmission belongs to the process
+//! again if the kernel never took it out of TX, or completed it; close waits up to a second for completions. A frame
+//! that was taken and not completed may still be read (a driver such as virtio_net sends from the UMEM's own pages in
+//! copy mode too), so it stays posted: [`Closed::stranded`].
 //!
-//! An interface that is removed takes its sockets' states with it, and the steps of close are done then. The port is
-//! down, and resumes when there is an interface of that name again. An interface that is set down keeps all its state,
-//! and the port resumes with it.
+//! If an interface is removed, the kernel removes the state of its sockets too, and the port then takes the steps of
+//! close. The port is down, and resumes when there is an interface of that name again. An interface that is set down
+//! keeps all its state, and the port resumes with it.
 //!
 //! Zero-copy mode. The device writes the UMEM by itself. After release, a work queue later makes the driver give up its
-//! buffers. It has done so when the queue takes another socket, so close binds one for a moment, up to a second long
-//! ([`bind_for_a_moment`](crate::sys::xdp::bind_for_a_moment)). Then all frames belong to the process again. If that
-//! fails, and if the interface is removed, all frames that the kernel held stay posted and are reported.
+//! buffers. The driver has done so when the queue accepts another socket. So close binds one for a moment, and tries
+//! that for up to a second ([`bind_for_a_moment`](crate::sys::xdp::bind_for_a_moment)). Then all frames belong to the
+//! process again. If that fails, and if the interface is removed, all frames that the kernel held stay posted and are
+//! reported.
 //!
 //! # Checksums
-//! Hosts behind veths and taps leave checksums to a card that does not exist. AF_XDP does not report which packets are
-//! concerned. So packets from a software device, or in generic mode, are checked. A checksum that is only the
-//! pseudo-header's sum is completed (`csum_completed`, [`wire::offload`](crate::wire::offload)). Behind a card in native
-//! mode no packet is checked.
+//! Hosts behind veths and taps leave checksums to a card that does not exist. AF_XDP does not report which packets have
+//! an open checksum. So packets from a software device, or in generic mode, are checked. A checksum that is only the
+//! pseudo-header's sum is completed (`csum_completed`, [`wire::offload`](crate::wire::offload)). Behind a card in
+//! native mode no packet is checked.
 //!
 //! # Interference by other programs
 //! A program with CAP_NET_ADMIN or CAP_BPF can take the redirect program off its interface, or the socket out of the
