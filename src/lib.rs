@@ -1,4 +1,4 @@
-//! The memory system of a packet dataplane in user space.
+//! netmem is the memory system of a packet dataplane in user space.
 //!
 //! It manages pages, objects, DMA-mapped frames and packet buffers. Frames travel between devices and cores, and return
 //! to the pool that they came from.

@@ -1,4 +1,4 @@
-//! Frames of [netmem] as [`Bytes`](bytes::Bytes), without a copy.
+//! This crate turns frames of [netmem] into [`Bytes`](bytes::Bytes), without a copy.
 //!
 //! A [`Lender`] gives readers the data of a frame as `Bytes`, which any thread may clone, slice, read and drop. Readers
 //! read the frame in place, where the device wrote it. It is freed to its pool with the last reader, on any thread,

@@ -1,4 +1,4 @@
-//! libnetmem: the C library of netmem, with checked handles.
+//! libnetmem is the C library of netmem, with checked handles.
 //!
 //! A C program holds a frame as a handle: a 64-bit word that names the frame and one use of it.
 //!

@@ -1,4 +1,4 @@
-//! The `netmem` program: forwards packets between ports, lets other programs read and tune a run, and runs the
+//! The program `netmem` forwards packets between ports, lets other programs read and tune a run, and runs the
 //! lab's experiments. This crate is the program, and not a library for others.
 //!
 //! [`args`] defines the arguments. [`forward`], [`traffic`], [`doctor`], [`stat`], [`top`], [`set`], [`record`] and

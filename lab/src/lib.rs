@@ -1,5 +1,5 @@
-//! The lab: every published experiment of netmem's sources as one command, with the published figure next to the
-//! measured one.
+//! The lab runs every published experiment of netmem's sources by one command, and shows the published figure next to
+//! the measured one.
 //!
 //! Read in this order:
 //!

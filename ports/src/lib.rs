@@ -1,5 +1,7 @@
-//! Port strings: `xdp:eth0:1`, `memif:PATH`, `packet:eth0`, `tap:tap0`, `pcap:in=FILE`, and the ports that wrap them.
-//! The crate parses the strings and opens the ports ([`PortOpener`]).
+//! This crate parses port strings, and opens the ports that they name ([`PortOpener`]).
+//!
+//! Port strings are `xdp:eth0:1`, `memif:PATH`, `packet:eth0`, `tap:tap0`, `pcap:in=FILE`, and those of the ports that wrap
+//! them (`fault:`, `trace:`).
 //!
 //! ```
 //! use netmem_ports::{DeviceSpec, port_spec};

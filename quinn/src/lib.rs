@@ -1,4 +1,4 @@
-//! Ports of [netmem] as sockets of [quinn].
+//! This crate turns ports of [netmem] into sockets of [quinn].
 //!
 //! A [`PortSocket`] sends and receives the datagrams of one address and UDP port through a port, as an
 //! [`AsyncUdpSocket`](quinn::AsyncUdpSocket). With an AF_XDP port that [takes](netmem::port::xdp::Take) only these

@@ -1,4 +1,4 @@
-//! Ports of [netmem] as devices of [smoltcp].
+//! This crate turns ports of [netmem] into devices of [smoltcp].
 //!
 //! A [`PortDevice`] combines a port, the worker for its calls, and the pool whose frames it receives into, as a
 //! [`phy::Device`](smoltcp::phy::Device). Frames are lent in both directions: smoltcp reads a packet in the frame that
@@ -18,8 +18,8 @@
 //! | [`PortDevice::beside_kernel`] | has the kernel's IP address; the port [takes](netmem::port::xdp::Take) its TCP or UDP ports | answers ARP, ping, and all other ports |
 //!
 //! Beside the kernel, no ARP answer comes to the port. So a packet is sent to the next hop that the function of
-//! [`PortDevice::set_next_hop`] returns. Without an answer of it, the packet is sent to the station from which the last one
-//! of its destination came.
+//! [`PortDevice::set_next_hop`] returns. If it returns none, the packet is sent to the station from which the
+//! destination's last packet came.
 //!
 //! # A round
 //! A port of one queue gets only the flows of that queue: on a card with several, open all of them

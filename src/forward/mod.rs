@@ -1,4 +1,4 @@
-//! Stage `forward`: the poll loop and the decisions about frames.
+//! The stage `forward` has the poll loop and the decisions about frames.
 //!
 //! - [`poll`](Forwarder::poll) is the loop, on one screen.
 //! - A [`Decide`] decides about each frame: a custom one, or [`CrossConnect`], [`Reflect`], [`DropAll`], [`PassAll`].

@@ -1,4 +1,4 @@
-//! Stage `packet`: what a packet has besides its bytes.
+//! The stage `packet` adds heads, chains and shared bytes to frames.
 //!
 //! There are two levels. A [`Frame`](crate::pool::Frame) is enough to drop, send on or redirect. A [`Packet`] also has
 //! a head, an object of its own. The head records what the path learns about the packet: its receive queue and its

@@ -1,4 +1,4 @@
-//! Stage `page`: pages out of regions, in blocks of 2^order, orders 0..=10.
+//! The stage `page` gives out the pages of regions, in blocks of 2^order, with orders 0..=10.
 //!
 //! ```text
 //!   Memory::alloc, free ─► single.rs  the worker's own lists, orders 0..=3 (local.rs)   HOT, no atomics

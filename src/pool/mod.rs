@@ -1,4 +1,4 @@
-//! Stage `pool`: frames out of pages, one pool per receive queue, and the remote free queue.
+//! The stage `pool` makes frames out of pages, with one pool for each receive queue and a remote free queue.
 //!
 //! ```text
 //!   Pool::alloc ◄─ local.rs    the owner's LIFO                                  HOT, no atomics

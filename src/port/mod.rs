@@ -1,4 +1,4 @@
-//! Stage `port`: the interface between frames and devices.
+//! The stage `port` is the interface between frames and devices.
 //!
 //! Every device has the same four queues. Each queue is a trait, and every port implements it in the file of the same
 //! name:

@@ -1,4 +1,4 @@
-//! Stage `ring`: rings between cores.
+//! The stage `ring` has the rings between cores.
 //!
 //! [`cursor`](self) is the arithmetic of the two indices of every ring: the rings between threads in this stage, and
 //! the rings in the ports that a kernel or a peer maps.

@@ -1,4 +1,4 @@
-//! Stage `slab`: objects of one size out of pages.
+//! The stage `slab` makes objects of one size out of pages.
 //!
 //! ```text
 //!   Cache, RawCache, ConstructedCache

@@ -1,4 +1,4 @@
-//! Stage `stats`: counters that cost the writer a load and a store, and windows of time.
+//! The stage `stats` has counters that cost the writer a load and a store, and windows of time.
 
 mod buckets;
 mod count;

@@ -1,4 +1,4 @@
-//! Stage `steer`: hands lists of frames to other workers.
+//! The stage `steer` hands lists of frames to other workers.
 //!
 //! ```text
 //!   port rx ─► Outbox::steer ─► list ─► Outbox::flush ─► lane ─► Inbox::take ─► forward, on the other worker

@@ -1,4 +1,4 @@
-//! Stage `sync`: the worker token, and the primitives that workers share.
+//! The stage `sync` has the worker token, and the primitives that workers share.
 
 mod array;
 mod doorbell;

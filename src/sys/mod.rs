@@ -1,4 +1,4 @@
-//! Stage `sys`: safe calls over the operating system.
+//! The stage `sys` has safe calls over the operating system.
 //!
 //! It is the only stage that names `libc` or `rustix`. Like the rings and the frame, it is one of the few places that
 //! may use `unsafe`.

@@ -1,4 +1,4 @@
-//! Views of packet headers: checked once, then read and rewritten in place.
+//! The stage `wire` has views of packet headers, which are checked once, then read and rewritten in place.
 //!
 //! A view is a reference to a header struct over the packet's own bytes, in network byte order and without alignment.
 //! Parsing performs the checks of the RFC before it returns the view, so the lengths in a view are valid. Nothing here

@@ -1,4 +1,4 @@
-//! Ports of [netmem] in tokio.
+//! This crate lets tasks of tokio await ports of [netmem].
 //!
 //! An [`AsyncPort`] is one value of a port, the worker for its calls, and the pool that it receives into. It is `Send`,
 //! so a task that has one may move between the threads of a runtime. `&mut` proves that only one task at a time uses

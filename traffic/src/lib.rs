@@ -1,5 +1,5 @@
-//! Test traffic for netmem: a generator of packets, and a sink that checks the received packets. Both work on bytes
-//! only.
+//! This crate has test traffic for netmem: a generator of packets, and a sink that checks the received packets. Both
+//! work on bytes only.
 //!
 //! The built-in network is two hosts with a router between them. The generator is on host 0, and the sink is on
 //! host 1:

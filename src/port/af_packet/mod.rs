@@ -1,4 +1,4 @@
-//! The `packet` port: an interface through a packet socket (AF_PACKET), on every kernel and driver.
+//! The `packet` port uses an interface through a packet socket (AF_PACKET), with every kernel and driver.
 //!
 //! The port receives all frames that the interface receives, to any address; the kernel gets them as well. Frames that
 //! programs send by the interface are not received, so no transmitted frame comes back. VLAN tags that the kernel takes

@@ -1,4 +1,4 @@
-//! The `bounce` port: it wraps another port, whose device sees only frames of a pool of its own.
+//! The `bounce` port wraps another port, whose device then sees only frames of a pool of its own.
 //!
 //! ```text
 //!   rx  ◄─ frames of the own pool ◄─ the inner port      not copied: the receiver frees it to that pool

@@ -1,4 +1,4 @@
-//! Ports whose device copies: a file, a socket, a character device.
+//! This module has the ports whose device copies: a file, a socket, a character device.
 //!
 //! ```text
 //!   fill ──► filled (a stack of empty frames) ── Device::receive: bytes come in ──► rx

@@ -1,4 +1,4 @@
-//! The `fault` port: it wraps another port, and injects network faults into the frames that it receives.
+//! The `fault` port wraps another port, and injects network faults into the frames that it receives.
 //!
 //! ```text
 //!   the inner port ─── rx ──► drop ─► corrupt ─► duplicate ─► reorder, delay ─┬─► ready ──► rx

@@ -1,4 +1,4 @@
-//! The `mem` port: a link inside the process, behind rings like a network card's.
+//! The `mem` port is a link inside the process, behind rings like a network card's.
 //!
 //! ```text
 //!    MemPort (the dataplane's side)          MemDevice (the far side)

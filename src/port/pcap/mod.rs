@@ -1,4 +1,4 @@
-//! The `pcap` port: receives the packets of one file, and writes transmitted packets to another.
+//! The `pcap` port receives the packets of one file, and writes transmitted packets to another.
 //!
 //! The port reads classic pcap files and pcapng files of Ethernet frames, of either byte order and any time resolution,
 //! plain or compressed by gzip. It writes classic pcap in this machine's byte order with nanoseconds. Frames of every

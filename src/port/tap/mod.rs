@@ -1,4 +1,4 @@
-//! The `tap` port: an Ethernet interface of this host whose far end is the port.
+//! The `tap` port is the far end of an Ethernet interface of this host.
 //!
 //! The port receives the frames that the host sends by the interface, and the host receives the frames that the port
 //! transmits. If no interface has that name, one is made and set up, and it is removed with the port. The port attaches

@@ -1,4 +1,4 @@
-//! The `trace` port: it wraps another port, and records its traffic.
+//! The `trace` port wraps another port, and records its traffic.
 //!
 //! The JSON format has one object on each line: each frame received or transmitted with its first bytes, each burst
 //! filled or completed, and each change of the port's state. `ns` is the time since the trace began.

@@ -1,4 +1,4 @@
-//! The `xdp` port: one queue of one interface through AF_XDP, without libxdp or libbpf.
+//! The `xdp` port uses one queue of one interface through AF_XDP, without libxdp or libbpf.
 //!
 //! ```text
 //!   program on the interface ── rx queue → socket ──►  RX          fill        posts whole chunks
