@@ -178,7 +178,7 @@ pub struct ForwardArgs {
     /// routing daemon configures it. netmem also uses the kernel's neighbours. It asks the kernel for a missing neighbour, and up to
     /// 64 packets wait for each. A --route has priority over a kernel route for the same prefix. The kernel's interfaces are the
     /// ports of the same name. To ask for neighbours, netmem needs root or CAP_NET_ADMIN. The kernel's packet filter and NAT (nftables,
-    /// iptables) do not apply to what netmem forwards: give --rule.
+    /// iptables) do not apply to what netmem forwards: use --rule.
     #[arg(long, value_name = "FROM", value_enum, help_heading = ROUTING)]
     pub routes: Option<RoutesArg>,
 
@@ -470,14 +470,14 @@ Checks at the end. If one fails, the exit code is 1 and a line names it:
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run (a further Ctrl-C ends
      it at once)
-  1  a check failed, or something went wrong while running, as the end of
-     the broker (netmem-broker); also if a worker does not end: after ten
+  1  a check failed, or something went wrong while running, for example the
+     broker (netmem-broker) ended; also if a worker does not end: after ten
      seconds one line names it, and the process ends without a summary
   2  bad input, or the set-up failed: one line names the remedy, and nothing
      is left behind
-  3  as 2, but the host may have later what it lacks now: a queue that another
-     program has, an interface whose packets another run forwards (packet
-     ports), memory, threads, descriptors, the broker, the kernel's routes,
-     or an interface that --wait has waited for; try again
+  3  as 2, but the host lacks something now that it may have later: a queue
+     that another program has, an interface whose packets another run forwards
+     (packet ports), memory, threads, descriptors, the broker, the kernel's
+     routes, or an interface that --wait has waited for; try again
 A signal during --wait, or while much memory is prepared, ends netmem at once:
 shells show 130 for Ctrl-C and 143 for SIGTERM.";

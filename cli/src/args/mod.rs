@@ -61,18 +61,22 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Start with:
-  netmem forward                   forwards generated packets for 10 seconds; needs no root and no set-up
-  netmem lab list                  shows the experiments
+  netmem forward    forwards generated packets for 10 seconds; needs no root
+                    and no set-up
+  netmem lab list   shows the experiments
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
   1  a check failed, or something went wrong while running
-  2  bad input, or the set-up failed: one line names the remedy, and nothing is left behind
-  3  the set-up failed because the host lacks now what it may have later: a queue that another program has, an interface
-     whose packets another run forwards, memory, threads, descriptors, the broker, the kernel's routes, or an interface
-     that --wait has waited for; as 2 otherwise
+  2  bad input, or the set-up failed: one line names the remedy, and nothing
+     is left behind
+  3  as 2, but the host lacks something now that it may have later: a queue
+     that another program has, an interface whose packets another run
+     forwards, memory, threads, descriptors, the broker, the kernel's routes,
+     or an interface that --wait has waited for; try again
   130  Ctrl-C or SIGTERM ended netmem lab run or netmem doctor --qualify early
-A signal that ends netmem at once, as SIGTERM does during --wait, is shown by shells as 128 and its number.";
+If a signal ends netmem at once, as SIGTERM does during --wait, shells show 128
+plus the number of the signal.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

@@ -27,9 +27,9 @@ pub struct RecorderArgs {
 
     /// Write the recording to FILE at SIGUSR1, as pcapng with each packet's verdict and a comment.
     ///
-    /// The next recording replaces FILE as a whole, or the file that a link leads to. It is written to FILE.part first; what has that
-    /// name is removed. A new FILE is readable for its owner alone; one of the same user and group keeps its permissions. In a folder
-    /// where every user can make links, such as /tmp, a link of another user is refused.
+    /// The next recording replaces FILE as a whole, or the file that a link leads to. It is written to FILE.part first; an existing
+    /// FILE.part is removed. A new FILE is readable for its owner alone; one of the same user and group keeps its permissions. In a
+    /// folder where every user can make links, such as /tmp, a link of another user is refused.
     /// Without this option SIGUSR1 only prints a line.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub record_to: Option<PathBuf>,

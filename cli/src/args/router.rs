@@ -40,7 +40,7 @@ pub struct RouterArgs {
     #[arg(long, hide_short_help = true, value_name = "HOW[,PORT]", value_parser = reverse_path)]
     pub reverse_path: Vec<ByPort<PortReversePath>>,
 
-    /// Sustained rate of ICMP errors per worker, a second, for --mode ip: 1 to 1000000; 0 sends none. Messages that a packet is
+    /// Sustained rate of ICMP errors per worker and second, for --mode ip: 1 to 1000000; 0 sends none. Messages that a packet is
     /// too big have limits of their own: 20 times this rate and burst in all, and the same to one source [default: 1000]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_rate: Option<u32>,
@@ -49,9 +49,9 @@ pub struct RouterArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_burst: Option<u32>,
 
-    /// Sustained rate of ICMP errors to one source (an IPv4 address, an IPv6 /64; for messages that a packet is too big an
-    /// IPv6 address, and 10 times as many for its /64) per worker, a second, for --mode ip: 1 to 1000000; 0 sends none
-    /// [default: 100]
+    /// Sustained rate of ICMP errors to one source per worker and second, for --mode ip: 1 to 1000000; 0 sends none. A source is
+    /// an IPv4 address or an IPv6 /64; for messages that a packet is too big, it is an IPv6 address, and its /64 may have 10 times
+    /// as many [default: 100]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_source_rate: Option<u32>,
 

@@ -300,8 +300,8 @@ Exit codes:
      taken, its memif peer had not read packets when the run ended, or a check
      failed
   2  bad input, or the set-up failed
-  3  the set-up failed because the host lacks now what it may have later: a
-     queue that another program has, memory, threads, the broker";
+  3  as 2, but the host lacks something now that it may have later: a queue
+     that another program has, memory, threads, the broker";
 
 const SINK_HELP: &str = "\
 Examples:
@@ -352,8 +352,8 @@ Exit codes:
   1  a --max- limit was exceeded, a port is down at the end (other than a memif
      port without a peer), or a check failed
   2  bad input, or the set-up failed
-  3  the set-up failed because the host lacks now what it may have later: a
-     queue that another program has, memory, threads, the broker";
+  3  as 2, but the host lacks something now that it may have later: a queue
+     that another program has, memory, threads, the broker";
 
 #[cfg(test)]
 mod tests {
