@@ -106,8 +106,8 @@ pub struct ForwardArgs {
     /// mac=any the router receives every packet to a single station as its own.
     ///
     /// You can put a wrapper and a slash before any of these ports. fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
-    /// [,delay=P][,delay-us=N]/ does this to a share P of the received frames, or to every N-th frame if P is 1/N.
-    /// trace:[file=FILE][,format=json|pcap][,bytes=N][,limit=N]/ writes down the packets that pass: without
+    /// [,delay=P][,delay-us=N]/ injects these faults into a share P of the received frames, or into every N-th frame if P is 1/N.
+    /// trace:[file=FILE][,format=json|pcap][,bytes=N][,limit=N]/ records the packets that pass: without
     /// FILE to standard error, in json the first N bytes of each (default 64), and at most N packets (default 1000000; 0 for all).
     #[arg(long, value_name = "KIND:NAME", value_parser = PortParser(port_spec), help_heading = PORTS)]
     pub port: Vec<PortSpec>,

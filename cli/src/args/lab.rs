@@ -31,7 +31,7 @@ pub enum LabCommand {
 /// interrupted. If there is no row yet, an earlier FILE of --json stays as it is. A second Ctrl-C ends the program at once: what was
 /// measured is lost, and network namespaces `netmem-lab-…` may be left.
 ///
-/// An experiment that needs root and has none measures nothing. In a run of `all` a line on standard error says so, and an
+/// An experiment that needs root, and runs without it, measures nothing. In a run of `all` a line on standard error says so, and an
 /// experiment that was named fails.
 ///
 /// Exit codes: 0 all checks hold, 1 a check does not hold, or an experiment was not begun or measured nothing, 2 bad input, 130

@@ -102,7 +102,7 @@ pub struct SinkArgs {
     #[arg(long, value_name = "KIND:NAME", value_parser = PortParser(port_spec), required = true)]
     pub port: Vec<PortSpec>,
 
-    /// The number of packets that are sent: stop when N have come whole; missing packets count as lost.
+    /// The number of packets that the generator sends: stop when N have come undamaged; missing packets count as lost.
     #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
     pub count: Option<u64>,
 
