@@ -277,6 +277,21 @@ fn workers_that_sleep_lose_no_packet() {
     }
 }
 
+/// Found in a review: exit code 2, by which a supervisor does not start the program again, and no limit was named.
+#[test]
+fn descriptors_that_are_lacking_now_end_the_run_with_one_line_and_exit_code_3() {
+    for descriptors in [4, 5, 6] {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={descriptors}")).arg(env!("CARGO_BIN_EXE_netmem"));
+        let out =
+            child_of(command.args(["forward", "--seconds", "0.1"])).output().expect("prlimit(1) starts");
+        let line = stderr(&out);
+        assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(3), ""), "{descriptors}: {line}");
+        assert!(line.starts_with("error: sandbox: ") && line.contains("`ulimit -n`"), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+    }
+}
+
 /// The memory of a run begins at a multiple of 2 GiB, and a table of 8 GiB maps chunks to pools. Seen: exit code 2 for the table.
 #[test]
 fn memory_for_which_there_is_no_address_space_now_ends_the_run_with_one_line_and_exit_code_3() {

@@ -22,7 +22,7 @@ use crate::threads;
 use filters::Side;
 use netmem::port::memif::Role;
 use netmem::system::broker::{self, BrokerError, BrokerProcess, Setup};
-use netmem::system::errno::Errno;
+use netmem::system::errno::{Errno, descriptor_remedy_of};
 use netmem::system::privileges::{self, Kept};
 use netmem::system::{close_deferred, defer_closing, one_heap};
 use netmem_ports::{DeviceSpec, PortSpec};
@@ -30,7 +30,7 @@ use netmem_rtnetlink::neighbour_requests;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use std::{fs, panic, thread};
+use std::{fs, io, panic, thread};
 
 /// The time in which a thread that has ended disappears from the list of threads.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
@@ -115,7 +115,7 @@ pub fn start(
     let side = if plan.undoes { Side::UndoingBroker } else { Side::Broker };
     // The broker compiles its own filters, with its own number, and can only print an error.
     filters::compiled(side)?;
-    let neighbour = neighbour_requests().map_err(|error| failed("netlink socket", &error))?;
+    let neighbour = neighbour_requests().map_err(|error| unopened("netlink socket", &error))?;
     let setup = Setup {
         interfaces: plan.interfaces.clone(),
         readable: broker::read_so_far(),
@@ -130,6 +130,7 @@ pub fn start(
     let end = || drop((setup.undo)());
     let broker = broker::start(&setup, begin, end).map_err(|error| match error {
         BrokerError::Fork(error) => threads::none("the broker", &error),
+        BrokerError::System(call, error) => unopened(&format!("the broker: {call}"), &error),
         error => failed("the broker", &error),
     })?;
     // A thread that closes what a peer sent would have all privileges for as long as the peer likes.
@@ -277,6 +278,14 @@ fn ended_early(step: &str) -> Failure {
         "sandbox: the broker (netmem-broker) has ended while the run was set up ({step}): find out what ended it (a lack of \
          memory is in journalctl -k) and start netmem again, or run without (--no-sandbox)"
     ))
+}
+
+/// Returns the failure of a call that makes descriptors, which the process may lack now.
+fn unopened(step: &str, error: &io::Error) -> Failure {
+    match descriptor_remedy_of(error) {
+        "" => failed(step, error),
+        remedy => Failure::not_now(format!("sandbox: {step}: {error}{remedy}")),
+    }
 }
 
 /// Returns the failure that a step was refused, with the remedy.
