@@ -7,6 +7,7 @@
 mod netmem;
 mod test_frames;
 
+use ::netmem::port::memif::Sealing;
 use ::netmem::system::event::Event;
 use ::netmem::system::memfd::SharedMemory;
 use ::netmem::system::memif::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
@@ -21,7 +22,6 @@ use std::fs::File;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Output};
 use std::sync::Arc;
@@ -258,7 +258,10 @@ fn a_server_that_makes_the_eventfd_wait_does_not_affect_an_honest_pair() {
             let (message, descriptors) = receive(&connection, patience).expect("the client goes on");
             let descriptor = descriptors.into_iter().next();
             match message {
-                Message::AddRegion(region) if region.index == 0 => memory = descriptor.map(File::from),
+                Message::AddRegion(region) if region.index == 0 => {
+                    let map = |file| SharedMemory::map(file, region.size, Sealing::Required).unwrap();
+                    memory = descriptor.map(map);
+                }
                 Message::AddRing(ring) if ring.to_server => (bell, at) = (descriptor, u64::from(ring.offset)),
                 Message::Connect(_) => break,
                 _ => {}
@@ -270,9 +273,8 @@ fn a_server_that_makes_the_eventfd_wait_does_not_affect_an_honest_pair() {
         // All is read at once, and it wants to be woken by the next.
         let make_room = || {
             let mut head = [0; 2];
-            memory.read_exact_at(&mut head, at + 6).unwrap();
-            memory.write_all_at(&[0; 2], at + 4).unwrap();
-            memory.write_all_at(&head, at + 64).unwrap();
+            assert!(memory.read(at + 6, &mut head));
+            assert!(memory.write(at + 4, &[0; 2]) && memory.write(at + 64, &head));
         };
         toggle(&bell, Instant::now() + attack_time(), make_room);
     });

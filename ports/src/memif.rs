@@ -83,13 +83,10 @@ pub fn memif(text: &str) -> Result<Memif, String> {
             ("unsealed", _) if given.holes => return Err(NO_SEALS_NO_HOLES.into()),
             ("holes", _) if config.sealing == Sealing::Trusted => return Err(NO_SEALS_NO_HOLES.into()),
             ("unsealed", "ok") => config.sealing = Sealing::Trusted,
-            ("holes", said) => {
-                given.holes = true;
-                match said {
-                    "ok" => config.sealing = Sealing::HolesAllowed,
-                    "no" => config.holes = 0,
-                    mebibytes => config.holes = holes_of(mebibytes)?,
-                }
+            ("holes", "ok") => (given.holes, config.sealing) = (true, Sealing::HolesAllowed),
+            ("holes", number) => {
+                (given.holes, given.number_of_holes) = (true, true);
+                config.holes = if number == "no" { 0 } else { holes_of(number)? };
             }
             ("lend", "yes") => lends = true,
             ("lend", "no") => lends = false,
@@ -119,6 +116,8 @@ struct Given {
     access: bool,
     /// `holes=`.
     holes: bool,
+    /// `holes=no` or `holes=MIB`.
+    number_of_holes: bool,
 }
 
 /// Checks options against each other.
@@ -130,10 +129,9 @@ fn check(memif: &Memif, given: &Given) -> Result<(), String> {
     if given.copy && *lends {
         return Err("memif: copy=yes and lend=yes: leave one out; without lend=yes, bytes are copied".into());
     }
-    if given.holes && config.role == Role::Client {
-        return Err(
-            "memif: holes= is for role=server: a client makes the memory, and writes all of it".into()
-        );
+    if given.number_of_holes && config.role == Role::Client {
+        return Err("memif: holes=no and holes=MIB are for role=server: a client makes the memory, and writes all of it"
+            .into());
     }
     if *lends && config.role == Role::Server {
         return Err(
@@ -262,6 +260,7 @@ mod tests {
         assert_eq!(holes("no"), (Sealing::Required, 0));
         assert_eq!(holes("256"), (Sealing::Required, 256));
         assert_eq!(holes("ok").0, Sealing::HolesAllowed);
+        assert_eq!(of("memif:a,holes=ok").1.sealing, Sealing::HolesAllowed);
         let (client, server) = (port_spec("memif:a").unwrap(), port_spec("memif:a,role=server").unwrap());
         assert!(!client.has_one_queue() && server.has_one_queue());
     }

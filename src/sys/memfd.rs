@@ -43,7 +43,7 @@ const PAGE: usize = 4096;
 /// Bytes that one call allocates: cleared in a fraction of a millisecond, which lies between two signals of a profiler.
 const ALLOCATED_AT_ONCE: usize = 1 << 20;
 
-/// Which memory of a peer may be mapped.
+/// Which memory may be shared with a peer. For memory of this process's own, of which the peer is no owner, only holes matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sealing {
     /// Only memory that its owner cannot make shorter, and can make no holes in. This process adds the seal against holes
@@ -477,6 +477,12 @@ impl SharedSlots {
         // SAFETY: the masked position is below `size`, and `size` slots lie inside the mapping.
         unsafe { self.first.add((position & (self.size - 1)) as usize) }
     }
+}
+
+/// TEST: gives the first page of a file back to the system.
+#[cfg(test)]
+pub(crate) fn make_hole(file: &impl AsFd) -> Result<(), Errno> {
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, PAGE as u64)
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl Unclosed {
 
     /// Runs `work`, which may wait for a peer, as [`Unclosed::leave`] drops what it is given. The work counts until it ends.
     #[cold]
-    fn run<F: FnOnce() + Send + 'static>(&self, work: F) {
+    pub(super) fn run<F: FnOnce() + Send + 'static>(&self, work: F) {
         struct Work<F: FnOnce()>(Option<F>);
         impl<F: FnOnce()> Drop for Work<F> {
             fn drop(&mut self) {

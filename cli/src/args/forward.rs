@@ -79,7 +79,8 @@ pub struct ForwardArgs {
     /// A server maps only memory that is sealed against shrinking, and seals it against holes. So a client can take no page away,
     /// which would make the server wait. Pages that a client has not written (DPDK's and VPP's) are allocated by the server, at most
     /// 128 MiB for all clients whose memory still exists, or as many MiB as holes= says; with holes=no, none. With holes=ok the
-    /// server also maps memory that cannot be sealed against holes (netmem's with lend=yes). With unsealed=ok it maps any memory
+    /// server also maps memory that cannot be sealed against holes (netmem's with lend=yes). A client that copies has its memory
+    /// sealed likewise, unless it has holes=ok (for a server of which a secondary process of DPDK maps the memory later). With unsealed=ok it maps any memory
     /// (DPDK's with zero-copy=yes); if the client then takes memory away, the port goes down.
     /// The server's socket has the given mode (default 0600) and group, independent of the umask. Either end connects only to peers of the same user. With peer=UID it also connects to peers of
     /// the user with that number (not a name), and with peer=any to all peers. A secret has up to 23 bytes. Every user of the

@@ -5,8 +5,9 @@ use super::message::{Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use super::offer::Offer;
 use super::pair::{FRAMES, Rings};
 use super::session::{Session, Step};
-use super::{MemifConfig, NAME};
+use super::{MemifConfig, NAME, Sealing};
 use crate::sys::errno::Errno;
+use crate::sys::memfd::{MapError, MappedElsewhere, SharedMemory};
 use crate::sys::region::Region;
 use crate::sys::seqpacket::{Connection, Unclosed};
 use std::collections::VecDeque;
@@ -55,6 +56,13 @@ struct Terms {
     log2_size: u8,
 }
 
+/// Our ends of the rings that are offered, and their memory.
+#[derive(Debug)]
+struct Offered {
+    rings: Vec<Rings>,
+    memory: Arc<SharedMemory>,
+}
+
 #[derive(Debug)]
 enum State {
     /// There is no connection. The next attempt is made at this time.
@@ -65,7 +73,10 @@ enum State {
     /// made and cleared with each attempt.
     Introduced(Session, Terms),
     /// Sends one message after another, each when the one before has been acknowledged.
-    Offering(Session, Messages, Vec<Rings>),
+    Offering(Session, Messages, Offered),
+    /// The server has mapped the memory and is connected, under this name. A thread seals the memory against holes, which
+    /// the server could make.
+    Sealing(Session, Vec<Rings>, String, MappedElsewhere),
     /// Packets flow.
     Up(Session),
 }
@@ -113,6 +124,7 @@ impl Client {
             State::Greeting(session)
             | State::Introduced(session, _)
             | State::Offering(session, ..)
+            | State::Sealing(session, ..)
             | State::Up(session) => Some(session),
         }
     }
@@ -120,7 +132,7 @@ impl Client {
     fn listen(&mut self) -> Result<Step, Fault> {
         let Some(session) = self.session() else { return Ok(Step::Wait) };
         let patient = matches!(self.state, State::Up(_));
-        let Some((message, _)) = session.receive(patient)? else { return Ok(Step::Wait) };
+        let Some((message, _)) = session.receive(patient)? else { return self.take_sealed() };
         match (std::mem::replace(&mut self.state, State::Waiting(Instant::now())), message) {
             (_, Message::Disconnect { reason, .. }) => Err(Fault::Disconnected(reason.to_string())),
             (State::Greeting(session), Message::Hello(hello)) => match self.terms(&hello) {
@@ -135,9 +147,9 @@ impl Client {
                 }
             },
             (State::Introduced(session, terms), Message::Ack) => match self.offer(terms) {
-                Ok((mut left, rings)) => {
+                Ok((mut left, offered)) => {
                     say_next(&session, &mut left)?;
-                    self.state = State::Offering(session, left, rings);
+                    self.state = State::Offering(session, left, offered);
                     Ok(Step::Again)
                 }
                 Err(fault) => {
@@ -145,21 +157,58 @@ impl Client {
                     Err(fault)
                 }
             },
-            (State::Offering(session, mut left, rings), Message::Ack) if !left.is_empty() => {
+            (State::Offering(session, mut left, offered), Message::Ack) if !left.is_empty() => {
                 say_next(&session, &mut left)?;
-                self.state = State::Offering(session, left, rings);
+                self.state = State::Offering(session, left, offered);
                 Ok(Step::Again)
             }
-            (State::Offering(session, left, rings), Message::Connected(name)) if left.is_empty() => {
-                self.state = State::Up(session);
-                self.up_since = Some(Instant::now());
-                Ok(Step::Up(rings, name.to_string()))
+            (State::Offering(session, left, offered), Message::Connected(name)) if left.is_empty() => {
+                Ok(self.connect(session, offered, name.to_string()))
             }
             (state, unexpected) => {
                 self.state = state;
                 Err(Fault::Unexpected(unexpected.name()))
             }
         }
+    }
+
+    /// Lets packets flow, or first has the memory sealed against holes. A server that is lent frames is trusted.
+    fn connect(&mut self, session: Session, Offered { rings, memory }: Offered, name: String) -> Step {
+        if self.lent.is_none() && self.config.sealing == Sealing::Required {
+            let sealing = SharedMemory::seal_whole(memory, &self.unclosed);
+            self.state = State::Sealing(session, rings, name, sealing);
+            return Step::Wait;
+        }
+        self.begin(session, rings, name)
+    }
+
+    fn begin(&mut self, session: Session, rings: Vec<Rings>, name: String) -> Step {
+        self.state = State::Up(session);
+        self.up_since = Some(Instant::now());
+        Step::Up(rings, name)
+    }
+
+    /// Lets packets flow if the memory has been sealed.
+    fn take_sealed(&mut self) -> Result<Step, Fault> {
+        let State::Sealing(.., sealing) = &self.state else { return Ok(Step::Wait) };
+        match sealing.result() {
+            None => return Ok(Step::Wait),
+            Some(Ok(_)) => {}
+            Some(Err((region, MapError::Holes { .. }))) => return Err(Fault::Lost(region)),
+            Some(Err((region, error))) => return Err(Fault::Map(region, error)),
+        }
+        match std::mem::replace(&mut self.state, State::Waiting(Instant::now())) {
+            State::Sealing(session, rings, name, _) => Ok(self.begin(session, rings, name)),
+            state => {
+                self.state = state;
+                Ok(Step::Wait)
+            }
+        }
+    }
+
+    /// Whether the memory is being sealed. Nothing wakes a sleeper when that ends.
+    pub(super) fn is_sealing(&self) -> bool {
+        matches!(self.state, State::Sealing(..))
     }
 
     /// Returns what can be offered to a server with this HELLO.
@@ -188,14 +237,14 @@ impl Client {
     }
 
     /// Makes the memory for a server with these terms. Returns all messages that offer it, and its rings.
-    fn offer(&self, terms: Terms) -> Result<(Messages, Vec<Rings>), Fault> {
+    fn offer(&self, terms: Terms) -> Result<(Messages, Offered), Fault> {
         let Terms { queues, log2_size } = terms;
-        let Offer { messages, rings } =
+        let Offer { messages, rings, memory } =
             Offer::new(queues, log2_size, self.lent.as_deref(), self.config.frame_size)?;
         let messages = messages.into_iter().map(|(message, descriptor)| (message, Some(descriptor)));
         let mut left: Messages = messages.collect();
         left.push_back((Message::Connect(Text::new(NAME)), None));
-        Ok((left, rings))
+        Ok((left, Offered { rings, memory }))
     }
 
     /// Ends the connection, and sends the reason if the peer can use it.
@@ -235,6 +284,9 @@ impl Client {
             (Some(errno), _) => Some(format!("connect to {path}: {errno}")),
             (None, State::Greeting(_) | State::Introduced(..) | State::Offering(..)) if !self.failed => {
                 Some(format!("the server at {path} has not answered yet"))
+            }
+            (None, State::Sealing(..)) => {
+                Some(format!("the memory for the server at {path} is not sealed yet"))
             }
             _ => None,
         }

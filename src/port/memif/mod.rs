@@ -23,8 +23,8 @@
 //! checked, and used as read. An invalid value takes the port down with a reason, which is sent to the peer. No byte
 //! outside of the peer's own memory is read or written. The peer's memory must be sealed against shrinking
 //! ([`Sealing`]), unless the caller accepts any. A peer can still take pages away. An access to them then is a SIGBUS,
-//! which takes the port down, and not the process. A client's memory must also be sealed against holes, which the server
-//! does itself, on a thread, before packets flow (ADR 0031).
+//! which takes the port down, and not the process. Memory through which bytes are copied is also sealed against holes, by
+//! each end, on a thread, before packets flow (ADR 0031).
 //!
 //! Two kinds of descriptors are accepted with messages: memory, which is mapped, and an eventfd(2), which is written
 //! and never read. Any other is refused and closed. A peer is woken by a call that never waits, whatever the peer does
@@ -333,7 +333,7 @@ impl Conversation {
     /// Whether something goes on whose end wakes no sleeper.
     fn is_mapping(&self) -> bool {
         match self {
-            Conversation::Client(_) => false,
+            Conversation::Client(client) => client.is_sealing(),
             Conversation::Server(server) => server.is_mapping(),
         }
     }

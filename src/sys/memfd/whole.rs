@@ -10,7 +10,7 @@
 
 use super::holes::HoleBudget;
 use super::{MapError, Sealing, SharedMemory};
-use crate::sys::slow_close::PeerDescriptor;
+use crate::sys::slow_close::{PeerDescriptor, Unclosed};
 use rustix::fs::{SealFlags, fcntl_add_seals};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -52,6 +52,18 @@ impl SharedMemory {
             });
             // The receiver may be gone.
             let _ = tell.send(mapped);
+        });
+        MappedElsewhere(told)
+    }
+
+    /// Seals memory that this process has made and a peer has mapped, on such a thread. It is an error if the peer has made
+    /// holes.
+    #[cold]
+    pub fn seal_whole(memory: Arc<SharedMemory>, unclosed: &Unclosed) -> MappedElsewhere {
+        let (tell, told) = sync_channel(1);
+        unclosed.run(move || {
+            let sealed = memory.keep_whole(&HoleBudget::new(0)).map_err(|error| (0, error));
+            let _ = tell.send(sealed.map(|()| vec![memory]));
         });
         MappedElsewhere(told)
     }

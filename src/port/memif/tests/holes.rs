@@ -1,10 +1,13 @@
 //! Tests of clients whose memory lacks pages, or can.
 
+use super::bells::hear;
 use super::hand::{Hand, LOG2_SIZE, PACKETS, REGION, serves};
-use super::message::Message;
+use super::message::{Hello, Message, Text, VERSION};
 use super::ring::Descriptor;
 use super::*;
-use crate::sys::memfd::SharedMemory;
+use crate::sys::memfd::{SharedMemory, make_hole};
+use crate::sys::seqpacket::Listener;
+use std::os::fd::OwnedFd;
 
 /// A client that has written nothing but the rings of its memory, as DPDK's.
 fn sparse(path: &Path) -> Hand {
@@ -91,5 +94,56 @@ fn a_client_that_lends_is_told_that_the_server_must_accept_holes() {
     let mut server = Side::server_of_lenders(&path);
     until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
     server.close();
+    client.close();
+}
+
+/// Receives all that a client offers. Then makes a hole in its memory, or none, and connects it. Returns the connection and
+/// the memory.
+fn connect(listener: &Listener, client: &mut Side, makes_hole: bool) -> (Connection, OwnedFd) {
+    let connection = loop {
+        client.idle();
+        if let Some(connection) = listener.accept() {
+            break connection;
+        }
+    };
+    let say = |message: Message| connection.send(&message.bytes(), None).unwrap();
+    let hello =
+        Hello { min_version: VERSION, max_version: VERSION, max_log2_ring_size: 10, ..Hello::default() };
+    say(Message::Hello(hello));
+    let mut memory = None;
+    loop {
+        match hear(&connection, client) {
+            (Message::AddRegion(_), file) => memory = file,
+            (Message::Connect(_), _) => break,
+            _ => {}
+        }
+        say(Message::Ack);
+    }
+    let memory = memory.unwrap();
+    if makes_hole {
+        make_hole(&memory).unwrap();
+    }
+    say(Message::Connected(Text::new("hand")));
+    (connection, memory)
+}
+
+/// Found in a review: while a server made holes in a client's memory, the client's worker waited at each access.
+#[test]
+fn a_server_that_made_a_hole_is_left_and_none_can_make_one_once_packets_flow() {
+    let path = fresh_path();
+    let listener = Listener::new(&path).unwrap();
+    let mut client = Side::client(&path, false);
+    let end = Instant::now() + LONG;
+    let _left = connect(&listener, &mut client, true);
+    while !client.reason_or_up().contains("region 0: the peer took pages of the memory away") {
+        assert!(Instant::now() < end && !client.is_up(), "{:?}", client.port);
+        client.idle();
+    }
+    let (_connection, memory) = connect(&listener, &mut client, false);
+    while !client.is_up() {
+        assert!(Instant::now() < end, "{:?}", client.port);
+        client.idle();
+    }
+    assert_eq!(make_hole(&memory), Err(Errno::PERM));
     client.close();
 }
