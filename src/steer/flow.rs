@@ -53,6 +53,16 @@ impl FlowKey {
         }
     }
 
+    /// Returns the key of the IP packet with these bytes, from its IP header on, as [`of`](Self::of) does. Its end may be
+    /// missing, as in an ICMP error that quotes a packet. Without the bytes of the ports the key has none.
+    pub fn of_packet(packet: &[u8]) -> Option<FlowKey> {
+        match packet.first()? >> 4 {
+            4 => FlowKey::of_ipv4(packet),
+            6 => FlowKey::of_ipv6(packet),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn of_ipv4(packet: &[u8]) -> Option<FlowKey> {
         let (header, _) = Ipv4::ref_from_prefix(packet).ok()?;
@@ -79,6 +89,23 @@ impl FlowKey {
         let Some(ports) = ports else { return FlowKey { bytes, len: 2 * N as u8 } };
         bytes[2 * N..2 * N + 4].copy_from_slice(&ports);
         FlowKey { bytes, len: 2 * N as u8 + 4 }
+    }
+
+    /// Returns the key of the flow's packets in the other direction: addresses and ports are exchanged.
+    pub fn reversed(&self) -> FlowKey {
+        let mut reversed = *self;
+        let address = usize::from(self.len) / 8 * 4;
+        let (addresses, ports) = reversed.bytes.split_at_mut(2 * address);
+        addresses.rotate_left(address);
+        // Without ports these are zero.
+        ports[..4].rotate_left(2);
+        reversed
+    }
+
+    /// Returns true if ports are part of the key.
+    #[inline]
+    pub fn has_ports(&self) -> bool {
+        !self.len.is_multiple_of(8)
     }
 
     /// The key's bytes.

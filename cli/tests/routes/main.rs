@@ -5,6 +5,7 @@
 //! nftables and bird2. Without them each test prints on standard error that it was skipped, and why.
 
 mod advertised;
+mod anycast;
 mod bird;
 mod changes;
 mod comparison;

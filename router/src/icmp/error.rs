@@ -4,7 +4,6 @@ use super::{Message, Suppression};
 use crate::route::{Fib, Hop, Neighbour, own_address};
 use netmem::pool::Frame;
 use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp, ipv4, ipv6, options};
-use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::IntoBytes;
 
@@ -14,8 +13,6 @@ const LONGEST_V4: usize = 576;
 const LONGEST_V6: usize = 1280;
 /// The TTL or hop limit of an error (RFC 1700).
 const TTL: u8 = 64;
-/// Maximum number of source addresses tried until one belongs to the path that the error takes.
-const PATHS_TRIED: usize = 8;
 /// Precedence 6, internetwork control, of every error (RFC 1812 §4.3.2.5).
 const PRECEDENCE: u8 = 0xc0;
 /// The bits of the offending packet's type of service that an error copies (RFC 1812 §4.3.2.5). The precedence is
@@ -99,7 +96,7 @@ impl IcmpError {
         Some(allowed.and_then(|()| {
             let rest =
                 if message == Message::TooBig { mtu(frame, header.dst().into(), fib) } else { pointer };
-            let Back { own, most } = back(to, from, fib)?;
+            let Back { own, most } = back(frame, to, from, fib)?;
             let IpAddr::V4(own) = own else { return Err(Suppression::NoAddress) };
             let room = LONGEST_V4.min(most).saturating_sub(ipv4::HEADER_LEN + icmp::HEADER_LEN);
             let between = Between::V4 { own, to: header.src(), tos: header.tos };
@@ -132,7 +129,7 @@ impl IcmpError {
                     own_address(fib.addresses_of(from), to.into(), None).ok_or(Suppression::NoAddress)?;
                 (Back { own, most: link_mtu(from, fib).ok_or(Suppression::NoRouteBack)? }, Some(sender))
             } else {
-                (back(to.into(), from, fib)?, None)
+                (back(frame, to.into(), from, fib)?, None)
             };
             let IpAddr::V6(own) = own else { return Err(Suppression::NoAddress) };
             let room = LONGEST_V6.min(most).saturating_sub(ipv6::HEADER_LEN + icmp::HEADER_LEN);
@@ -241,8 +238,8 @@ struct Back {
     most: usize,
 }
 
-/// Finds the path of an error back to `to`, by the current routes. `to` sent a packet that came in on the port
-/// `from`.
+/// Finds the path of an error back to `to`, by the current routes. `to` sent the packet in `frame`, which came in on the
+/// port `from`. Of several paths it is the one of the packet's flow towards `to`.
 ///
 /// The error's source is the route's preferred source, otherwise an address of the interface that it leaves by (RFC 1812
 /// §4.3.2.4). If that interface has no address, the source is an address of the interface on which the packet came in,
@@ -250,18 +247,11 @@ struct Back {
 ///
 /// There is no error if no route leads back. The error would use up a token that the sender of another packet
 /// needs, and any source address can be forged.
-fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Suppression> {
-    let speaker = |first: &[u8], flow| fib.source(first, to, flow).ok_or(Suppression::NoAddress);
-    let mut own = speaker(&[from], 0)?;
-    // With several paths, the source address depends on the path and the path depends on the source address.
-    for _ in 0..PATHS_TRIED {
-        let flow = fib.table.flows.between(own, to);
-        let better = speaker(&[egress(to, flow, fib)?, from], flow)?;
-        if mem::replace(&mut own, better) == better {
-            break;
-        }
-    }
-    let most = room(to, fib.table.flows.between(own, to), fib).ok_or(Suppression::NoRouteBack)?;
+fn back(frame: &[u8], to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Suppression> {
+    let flow = fib.table.flows.of_error_about(frame);
+    let egress = egress(to, flow, fib);
+    let own = fib.source(&[egress.unwrap_or(from), from], to, flow).ok_or(Suppression::NoAddress)?;
+    let most = egress.and(room(to, flow, fib).ok_or(Suppression::NoRouteBack))?;
     Ok(Back { own, most })
 }
 

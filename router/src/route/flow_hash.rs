@@ -1,10 +1,17 @@
 //! The hash by which a flow selects one of several paths.
 
 use netmem::steer::FlowKey;
+use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, ethernet, icmp, ipv6};
 use std::fmt;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::OnceLock;
+
+/// The types of ICMP errors that quote a packet: destination unreachable, source quench, redirect, time exceeded and
+/// parameter problem (RFC 792).
+const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
+/// The same for IPv6: destination unreachable, packet too big, time exceeded and parameter problem (RFC 4443 §3).
+const ERRORS_V6: [u8; 4] = [1, 2, 3, 4];
 
 /// Hashes flows with a seed. All tables of a process use the same seed, which is drawn at random on first use. A
 /// test may set another.
@@ -32,9 +39,17 @@ impl FlowHash {
         FlowHash { seed }
     }
 
-    /// Returns the hash of a frame's flow, or 0 if the frame is not IP.
+    /// Returns the hash of a frame's flow, or 0 if the frame is not IP. An ICMP error has the hash of the flow that it is
+    /// about, in its own direction. If several servers have one address, it thus reaches the one that sent the packet
+    /// (RFC 7690).
     pub(crate) fn of(self, frame: &[u8]) -> u32 {
-        FlowKey::of(frame).map_or(0, |key| self.of_key(&key))
+        let Some(key) = FlowKey::of(frame) else { return 0 };
+        if key.has_ports() { self.of_key(&key) } else { self.of_key(&followed(frame).unwrap_or(key)) }
+    }
+
+    /// Returns the hash of an ICMP error about the packet in `frame`, as [`of`](Self::of) of the error does.
+    pub(crate) fn of_error_about(self, frame: &[u8]) -> u32 {
+        FlowKey::of(frame).map_or(0, |key| self.of_key(&key.reversed()))
     }
 
     /// Hashes a flow without ports. Returns 0 if one address is IPv4 and the other IPv6.
@@ -52,6 +67,33 @@ impl FlowHash {
     }
 }
 
+/// Returns the key of the flow that the ICMP error in `frame` is about, in the direction of the error. Returns None if it
+/// is no error, or quotes less than the addresses. Later fragments of an error quote nothing, so the first is not
+/// examined either: all take one path.
+#[cold]
+#[inline(never)]
+fn followed(frame: &[u8]) -> Option<FlowKey> {
+    let (link, packet) = Ethernet::parse(frame).ok()?;
+    let (message, errors): (&[u8], &[u8]) = match link.ethertype() {
+        ethernet::IPV4 => {
+            let (header, message) = Ipv4::parse(packet).ok()?;
+            let is_whole = header.protocol() == icmp::PROTOCOL && !header.is_fragment();
+            (message, is_whole.then_some(&ERRORS)?)
+        }
+        ethernet::IPV6 => {
+            let header = Ipv6::parse(packet).ok()?;
+            let message = packet.get(ipv6::HEADER_LEN..header.total_length())?;
+            (message, (header.next_header() == icmp::PROTOCOL_V6).then_some(&ERRORS_V6)?)
+        }
+        _ => return None,
+    };
+    let (header, quoted) = Icmp::read(message)?;
+    if !errors.contains(&header.kind()) {
+        return None;
+    }
+    FlowKey::of_packet(quoted).map(|key| key.reversed())
+}
+
 impl fmt::Debug for FlowHash {
     /// Omits the seed, which is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,28 +102,4 @@ impl fmt::Debug for FlowHash {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_flow_hashes_of_a_process_have_one_seed_and_do_not_print_it() {
-        let (own, to) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let [a, b] = [FlowHash::default(), FlowHash::default()];
-        assert_eq!(a.between(own, to), b.between(own, to));
-        assert_ne!(a.between(own, to), a.between(to, own));
-        let given = FlowHash::seeded(0x1234_5678);
-        assert_ne!(given.between(own, to), FlowHash::seeded(0x1234_5679).between(own, to));
-        assert_eq!(format!("{given:?}"), "FlowHash { .. }");
-        assert_eq!([given.of(&[0; 60]), given.between(own, IpAddr::from([0; 16]))], [0, 0]);
-    }
-
-    #[test]
-    fn a_frame_without_ports_has_the_hash_of_its_addresses() {
-        let (src, dst) = ([10, 0, 0, 1], [10, 0, 0, 2]);
-        let mut frame = Vec::new();
-        let packet = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(src, dst, 64);
-        packet.icmpv4_echo_request(1, 1).write(&mut frame, &[0; 8]).unwrap();
-        let hash = FlowHash::seeded(7);
-        assert_eq!(hash.of(&frame), hash.between(src.into(), dst.into()));
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod limits;
+mod paths;
 mod suppression;
 
 use super::router::*;

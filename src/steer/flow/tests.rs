@@ -106,6 +106,39 @@ fn what_is_not_ip_goes_by_its_queue() {
     assert_ne!(hash.flow(&arp, 3), hash.flow(&arp, 4));
 }
 
+#[test]
+fn a_reversed_key_is_that_of_the_packets_in_the_other_direction() {
+    for (dst, src, ..) in SUITE {
+        let (dst, src) = (dst.parse().unwrap(), src.parse().unwrap());
+        for protocol in [IpNumber::TCP, IpNumber::UDP, IpNumber::GRE] {
+            let [there, back] =
+                [(src, dst), (dst, src)].map(|(from, to)| FlowKey::of(&frame(from, to, protocol)).unwrap());
+            assert_eq!([there.reversed(), back.reversed()], [back, there], "{src} to {dst}");
+            assert_eq!([there, back].map(|key| key.has_ports()), [protocol != IpNumber::GRE; 2]);
+        }
+    }
+}
+
+#[test]
+fn a_packet_has_the_key_of_its_frame_and_without_its_ports_that_of_its_addresses() {
+    for (dst, src, ..) in SUITE {
+        let (dst, src): (SocketAddr, SocketAddr) = (dst.parse().unwrap(), src.parse().unwrap());
+        let frame = frame(src, dst, IpNumber::UDP);
+        let ports_at = frame.len() - b"payload".len() - 8;
+        for end in ports_at + 4..=frame.len() {
+            assert_eq!(FlowKey::of_packet(&frame[14..end]), FlowKey::of(&frame), "{end} bytes");
+        }
+        for end in ports_at..ports_at + 4 {
+            let addresses = FlowKey::between(src.ip(), dst.ip());
+            assert_eq!(FlowKey::of_packet(&frame[14..end]), addresses, "{end} bytes");
+        }
+        for end in 14..ports_at {
+            assert_eq!(FlowKey::of_packet(&frame[14..end]), None, "{end} bytes");
+        }
+    }
+    assert_eq!(FlowKey::of_packet(&[0x50; 60]), None, "version 5");
+}
+
 proptest! {
     #[test]
     fn any_bytes_have_a_hash(bytes in prop::collection::vec(any::<u8>(), 0..80), ethertype in 0..3_usize) {
@@ -115,5 +148,8 @@ proptest! {
         }
         let key = FlowKey::of(&bytes);
         prop_assert!(key.is_none_or(|key| [8, 12, 32, 36].contains(&key.bytes().len())));
+        prop_assert!(key.is_none_or(|key| key.reversed().reversed() == key));
+        let packet = FlowKey::of_packet(&bytes);
+        prop_assert!(packet.is_none_or(|key| key.reversed().reversed() == key));
     }
 }
