@@ -1,7 +1,7 @@
 //! Tests of several workers, each with its own queues.
 
 use crate::accounting::{assert_wires_add_up, make_neighbours_static};
-use crate::forwarder::{Forwarder, netmem};
+use crate::forwarder::{Forwarder, netmem, said};
 use crate::stream::{Flow, streams};
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, host_mac, scratch, wait_until};
@@ -12,7 +12,7 @@ use netmem_ports::{OpenConfig, PortOpener, PortPlace, port_spec};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use std::{env, thread};
+use std::{env, fs, thread};
 
 /// Between two packets of a flow.
 const INTERVAL: Duration = Duration::from_micros(500);
@@ -157,6 +157,25 @@ fn flows_both_ways_while(
 ) -> Option<Vec<u64>> {
     let start = |bed: &Testbed| Forwarder::start(bed, &[&["--workers=2"], options].concat());
     flows_through(wiring, 2, start, meanwhile)
+}
+
+/// Seen: nothing was said, and the kernel forwarded what came by the other queue past the rules.
+#[test]
+fn queues_without_a_port_are_reported_at_start_with_the_remedy() {
+    let Some(bed) = Testbed::lay_with_queues(Wiring::Routed, 2, &[]) else { return };
+    bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/conf/two/forwarding", "1")).expect("forwarding");
+    let of_start = |ports: [&str; 2], queues: usize| {
+        let out = Forwarder::start_with(&bed, ports, queues, &[]).end(Signal::INT);
+        assert!(out.status.success());
+        said(&out)
+    };
+    let one = "netmem: xdp:one: no port takes 1 of its 2 queues: packets that arrive there go to the kernel: xdp:one,queues=all, or \
+               ethtool -L one rx 1 tx 1\n";
+    let two = "netmem: xdp:two: no port takes 1 of its 2 queues: packets that arrive there go to the kernel, which forwards them past \
+               the dataplane's rules and checks: xdp:two,queues=all, or ethtool -L two rx 1 tx 1\n";
+    assert_eq!(of_start(["xdp:one", "xdp:two"], 1), format!("{one}{two}"));
+    assert_eq!(of_start(["xdp:one,queues=all", "xdp:two,queues=2"], 2), "");
+    bed.assert_nothing_left();
 }
 
 /// Does the same as [`flows_both_ways_while`], through any forwarder between interfaces with this number of queues.

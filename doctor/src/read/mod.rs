@@ -57,14 +57,28 @@ impl Host {
 }
 
 impl Host {
-    /// Returns a host with its settings, its packet filter and the relations of its interfaces only.
+    /// Returns a host with its settings, its packet filter, the relations of its interfaces and the queues of xdp ports
+    /// only.
     pub(crate) fn with_links(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
-        let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
+        let (mut interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
+        queues(wanted, &mut interfaces);
         let settings = files::settings(wanted, &interfaces);
         let advertised = advertised(wanted, &settings, &interfaces);
         let firewall = firewall(wanted, &mut unseen);
         Host { settings, advertised, firewall, interfaces, unseen, ..Host::default() }
+    }
+}
+
+/// Reads the queues of the interfaces of xdp ports, as far as their drivers say.
+fn queues(wanted: &Wanted, interfaces: &mut BTreeMap<String, Interface>) {
+    let names: BTreeSet<String> = wanted
+        .xdp()
+        .filter_map(|(_, place)| Some(named(interfaces, &place.interface)?.0.to_owned()))
+        .collect();
+    let Some(drivers) = (!names.is_empty()).then(|| Ethtool::new().ok()).flatten() else { return };
+    for (_, interface) in interfaces.iter_mut().filter(|(name, _)| names.contains(*name)) {
+        interface.queues = drivers.queues(interface.index).ok();
     }
 }
 

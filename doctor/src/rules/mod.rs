@@ -56,11 +56,12 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
 /// Finds cases in which the kernel also handles the packets of `wanted`. The kernel forwards packets that a packet
 /// port receives, by a route or a bridge. It also drops packets that come in on another port than the one by which
 /// it answers, and takes routes from router advertisements. Also finds filters and NAT of the kernel that packets pass
-/// by, interfaces of the kernel, on top of a port's, that get no packets any more, and interfaces whose packets can be
-/// longer than a frame.
+/// by, interfaces of the kernel, on top of a port's, that get no packets any more, interfaces whose packets can be
+/// longer than a frame, and queues that no port takes.
 ///
 /// # Cost
-/// A list of the interfaces and some files of /proc. None if no port is on an interface.
+/// A list of the interfaces, some files of /proc, and the number of queues of each `xdp` port's interface. None if no
+/// port is on an interface.
 #[must_use]
 pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
     let mut found = Findings::default();
@@ -73,6 +74,7 @@ pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
         beside::bridges(&host, wanted, &mut found);
         beside::on_top(&host, wanted, &mut found);
         interfaces::lengths(&host, wanted, &mut found);
+        queues::left(&host, wanted, &mut found);
     }
     found.sorted()
 }

@@ -1,5 +1,6 @@
 //! Rules about queues and rings of the devices below xdp ports.
 
+use super::settings::is_forwarded;
 use super::{interface, is_ethernet};
 use crate::change::Change;
 use crate::finding::{Findings, Harm};
@@ -22,6 +23,17 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             None => not_known((port, place), (name, its), found),
         }
         rings((port, place), (name, its), found);
+    }
+}
+
+/// Finds queues without a port.
+pub(super) fn left(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, place) in wanted.xdp() {
+        let its = interface(host, &place.interface).filter(|(_, its)| is_ethernet(its, &port.device));
+        if let Some((name, queues)) = its.and_then(|(name, its)| Some((name, its.queues?))) {
+            not_taken(host, wanted, (port, place), (name, queues), found);
+            not_paired(host, wanted, (port, place), (name, queues), found);
+        }
     }
 }
 
@@ -137,7 +149,8 @@ fn not_taken(
     if left == 0 || !is_first(host, wanted, port, name) {
         return;
     }
-    let what = format!("no port takes {left} of its {} queues: {}", queues.now, loss(place));
+    let loss = loss(host, wanted, (name, place));
+    let what = format!("no port takes {left} of its {} queues: {loss}", queues.now);
     // With fewer queues an interface keeps the first ones.
     let taken = queues.now - left;
     let fewer = lowered(name, queues, taken).filter(|_| taken > 0 && (0..taken).all(takes));
@@ -151,11 +164,14 @@ fn is_first(host: &Host, wanted: &Wanted, port: &WantedPort, name: &str) -> bool
 }
 
 /// Returns what happens to packets that arrive at a queue without a port.
-fn loss(place: &XdpPlace) -> &'static str {
+fn loss(host: &Host, wanted: &Wanted, (name, place): (&str, &XdpPlace)) -> &'static str {
     match place.is_partial {
         true => {
             "the kernel refuses clients whose packets arrive there, as it has no socket for them (none do if `ethtool -N` or \
              `-X` steers all to the ports' queues)"
+        }
+        false if wanted.forwards && is_forwarded(host, name) => {
+            "packets that arrive there go to the kernel, which forwards them past the dataplane's rules and checks"
         }
         false => "packets that arrive there go to the kernel",
     }
@@ -183,7 +199,7 @@ fn not_paired(
     let what = format!(
         "{alone} of its {} receive queues have no transmit queue, so that no port takes them: {}",
         rx.saturating_add(combined),
-        loss(place)
+        loss(host, wanted, (name, place))
     );
     let pairs = rx.min(tx).max(u32::from(combined == 0));
     found.add("other-queues", harm, &port.name, what, format!("ethtool -L {name} rx {pairs} tx {pairs}"));

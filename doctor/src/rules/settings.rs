@@ -89,6 +89,13 @@ fn by_ipv6(host: &Host, wanted: &Wanted, (port, name): (&WantedPort, &str), foun
     }
 }
 
+/// Returns true if the kernel forwards packets that arrive on the interface with this main name.
+pub(super) fn is_forwarded(host: &Host, name: &str) -> bool {
+    let is_on = |key: String| to_zero(host, key).is_some();
+    let by_ipv6 = || is_on(ALL_IPV6.to_owned()) || is_on(interface_key("ipv6", name, "force_forwarding"));
+    is_on(interface_key("ipv4", name, "forwarding")) || has_ipv6(host, name) && by_ipv6()
+}
+
 /// Finds a strict reverse path filter (1; the larger value of the host and the interface applies). With it, the
 /// kernel drops packets to its own addresses that come in on another interface than the one by which it would
 /// answer.

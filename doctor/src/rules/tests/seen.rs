@@ -1,7 +1,7 @@
 //! Faults of the rules themselves that were seen.
 
 use super::{changes, combined, eth0, good_host, packet, place, queues, rules, soft, tap, wanted, xdp};
-use crate::finding::{Finding, Harm};
+use crate::finding::{Finding, Findings, Harm};
 use crate::host::{Host, QueueCounts, RingSizes};
 use crate::rules::findings;
 use crate::wanted::{Wanted, WantedPort};
@@ -203,6 +203,28 @@ fn a_member_of_any_interface_that_takes_its_packets_is_reported() {
         wanted.ports[0] = packet("eth0");
     });
     assert!(one(beside).what.ends_with("which may forward its packets too"));
+}
+
+/// Seen: a run on one queue of two forwarded half of the packets that its rules drop, and nothing was said.
+#[test]
+fn queues_without_a_port_are_reported_at_start_and_that_the_kernel_forwards_their_packets() {
+    let what = |forwarding: &str, wants: fn(&mut Wanted)| {
+        one(after(|host, wanted| {
+            eth0(host).queues = Some(combined(2));
+            host.settings.insert("net.ipv4.conf.eth0.forwarding".into(), forwarding.into());
+            wants(wanted);
+        }))
+        .what
+    };
+    let by_kernel = "no port takes 1 of its 2 queues: packets that arrive there go to the kernel";
+    assert_eq!(what("0", |_| ()), by_kernel);
+    let past = format!("{by_kernel}, which forwards them past the dataplane's rules and checks");
+    assert_eq!(what("1", |_| ()), past);
+    assert_eq!(what("1", |wanted| wanted.forwards = false), by_kernel);
+    let (mut host, mut found) = (good_host(), Findings::default());
+    eth0(&mut host).queues = Some(combined(2));
+    super::super::queues::left(&host, &wanted(), &mut found);
+    assert_eq!(rules(&found.sorted()), [("other-queues", Harm::Loses)]);
 }
 
 /// Seen: a server took its packets of one queue of eight. The kernel refused the clients of the other seven, and nothing was
