@@ -27,5 +27,5 @@ pub use host::{
     QueueCounts, RingSizes,
 };
 pub use journal::{Journal, JournalError, Undone};
-pub use rules::{beside_the_kernel, findings};
+pub use rules::{beside_the_kernel, findings, longer_than_frames};
 pub use wanted::{Device, Wanted, WantedPort, XdpPlace};

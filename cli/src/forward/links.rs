@@ -1,11 +1,12 @@
 //! Follows the interfaces of ports: their names and, if there are only given routes, the router's ends of their
 //! links. An interface that is changed, or made again, may have another address and MTU. COLD.
 
-use super::plan::Source;
+use super::plan::{Plan, Source};
 use crate::args::{RoutesArg, port_interface};
 use crate::log::Level;
 use netmem::system::netdev::Netdev;
 use netmem::wire::MacAddr;
+use netmem_doctor::longer_than_frames;
 use netmem_router::Interface;
 use netmem_router::route::{Change, FibControl, OwnAddress, Rib};
 use netmem_rtnetlink::PortInterface;
@@ -20,6 +21,8 @@ pub struct Links {
     table: Option<GivenTable>,
     /// Packets are routed, so the router's ends of the links matter.
     has_ends: bool,
+    /// Bytes of the longest packet that fits into a frame.
+    longest: usize,
     /// In the order of the ports.
     ports: Vec<PortLink>,
 }
@@ -29,6 +32,7 @@ struct PortLink {
     /// The port, as it is written.
     port: String,
     port_interface: PortInterface,
+    is_xdp: bool,
     /// The kernel's interface. A port stays with this interface, whatever the name of it or of another becomes.
     netdev: Option<Netdev>,
     /// Its last known name.
@@ -37,25 +41,30 @@ struct PortLink {
     mac: Option<[u8; 6]>,
     /// Number of the last looks at which both were others.
     looks_at_other: u32,
+    /// Its last known MTU, or 0.
+    mtu: u32,
     /// The router's end of the link.
     end: Interface,
 }
 
 impl Links {
     /// Makes the links of the opened ports, with the router's ends `ends`. `table` is the table of given routes, if packets are routed by one.
-    pub fn new(table: Option<GivenTable>, source: &Source, ends: Vec<Interface>) -> Links {
-        let Source::Ports { ports, from, .. } = source else {
-            return Links { table: None, has_ends: false, ports: Vec::new() };
+    pub fn new(table: Option<GivenTable>, plan: &Plan, ends: Vec<Interface>) -> Links {
+        let longest = plan.frame_size.longest();
+        let Source::Ports { ports, from, .. } = &plan.source else {
+            return Links { table: None, has_ends: false, longest, ports: Vec::new() };
         };
         let link = |(port, end)| {
             let port_interface = port_interface(port);
             let name = port_interface.name().unwrap_or_default().to_owned();
             let netdev = port_interface.name().and_then(|name| Netdev::open(name).ok());
             let mac = netdev.as_ref().and_then(|netdev| netdev.mac().ok());
-            PortLink { port: port.to_string(), port_interface, netdev, name, mac, looks_at_other: 0, end }
+            let mtu = netdev.as_ref().and_then(|netdev| netdev.mtu().ok()).unwrap_or_default();
+            let (port, is_xdp) = (port.to_string(), port.xdp().is_some());
+            PortLink { port, port_interface, is_xdp, netdev, name, mac, looks_at_other: 0, mtu, end }
         };
         let has_ends = table.is_some() || *from == RoutesArg::Kernel;
-        Links { table, has_ends, ports: ports.iter().zip(ends).map(link).collect() }
+        Links { table, has_ends, longest, ports: ports.iter().zip(ends).map(link).collect() }
     }
 
     /// Reads the current state and publishes it to workers. Returns a line for each change. `is_up` says whether the port of a
@@ -65,11 +74,19 @@ impl Links {
         // The numbers come last, because of 255 ports the number after the last one does not exist.
         for (link, place) in self.ports.iter_mut().zip(0..) {
             lines.extend(link.look_at_name(is_up(usize::from(place))).map(|line| (Level::Warning, line)));
-            if self.has_ends
-                && let Some(line) = link.look_at_end()
-            {
+            let too_long = link.look_at_length(self.longest);
+            let end = if self.has_ends { link.look_at_end() } else { None };
+            if end.is_some() {
                 changes.push(Change::Interface(place, link.end));
-                lines.push((Level::Info, line));
+            }
+            match (end, too_long) {
+                (Some(line), Some(why)) => lines.push((Level::Warning, format!("{line}: {why}"))),
+                (Some(line), None) => lines.push((Level::Info, line)),
+                (None, Some(why)) => {
+                    let line = format!("interface {} now has MTU {}: {why}", link.name, link.mtu);
+                    lines.push((Level::Warning, line));
+                }
+                (None, None) => {}
             }
         }
         if let Some(table) = &self.table {
@@ -132,6 +149,20 @@ impl PortLink {
         })
     }
 
+    /// Reads the current MTU. Returns what is lost, and the remedy, if it has changed and packets can now be longer than a
+    /// frame, which has room for `longest` bytes.
+    fn look_at_length(&mut self, longest: usize) -> Option<String> {
+        if self.looks_at_other > 0 {
+            return None;
+        }
+        let now = self.netdev.as_ref()?.mtu().ok()?;
+        if std::mem::replace(&mut self.mtu, now) == now {
+            return None;
+        }
+        let (what, remedy) = longer_than_frames((&self.name, now), longest, self.is_xdp)?;
+        Some(format!("{what}: {remedy}"))
+    }
+
     /// Reads the current end of the link. Returns a line if it has changed. If the interface is gone, the end stays
     /// the same until there is another.
     fn look_at_end(&mut self) -> Option<String> {
@@ -159,7 +190,6 @@ fn interface(netdev: &Netdev) -> Option<Interface> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Plan;
     use super::*;
     use crate::args;
 
@@ -170,7 +200,7 @@ mod tests {
         let text = format!("port = [{}]\nmode = \"reflect\"\n", ports.join(", "));
         let plan = args::forward_of(&text, &[]).and_then(|args| Plan::of(&args)).expect("a plan");
         let end = Interface { mac: MacAddr::new([2, 0, 0, 0, 0, 7]), mtu: 1500 };
-        let mut links = Links::new(None, &plan.source, vec![end; ports.len()]);
+        let mut links = Links::new(None, &plan, vec![end; ports.len()]);
         assert_eq!((links.ports.len(), links.look(|_| true).len()), (255, 0));
     }
 }

@@ -92,7 +92,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let (ports, Shared { network, own, takes, copies }) = ports::open(plan, &memory, &mut owners)?;
     let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
     let (mode_decision, routes, follower) = routing::mode_decision(plan, interfaces.clone())?;
-    let links = Links::new(routes.as_ref().and_then(GivenRoutes::table), &plan.source, interfaces);
+    let links = Links::new(routes.as_ref().and_then(GivenRoutes::table), plan, interfaces);
     let mut following = follower.map(|follower| Following { follower, own: own.clone() });
     let cores = cores(plan.workers);
     let mut hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets)).transpose()?;

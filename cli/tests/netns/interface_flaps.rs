@@ -107,6 +107,24 @@ fn a_rule_changes_while_an_interface_of_all_queues_is_away_and_when_it_is_back_w
     bed.assert_nothing_left();
 }
 
+/// Seen: longer packets were lost, and the line about the new MTU did not say so.
+#[test]
+fn an_mtu_that_is_raised_beyond_the_frames_is_reported_with_the_remedy() {
+    for (wiring, of_router) in [(Wiring::Routed, "address 02:00:00:00:01:fe and "), (Wiring::Bridged, "")] {
+        let Some(bed) = Testbed::lay(wiring, &["ping"]) else { return };
+        let mut forwarder = Forwarder::start_on(&bed, ["packet:one", "packet:two"], &[]);
+        bed.dut.ip("link set dev one mtu 9000");
+        let line = forwarder.lines().find(|line| line.contains("MTU 9000")).expect("a line");
+        let wanted = format!(
+            "netmem: interface one now has {of_router}MTU 9000: its packets have up to 9014 bytes, and a frame has room for 1514: \
+             --frame-size 16384, or ip link set dev one mtu 1500"
+        );
+        assert_eq!(line, wanted);
+        assert!(forwarder.end(Signal::INT).status.success());
+        bed.assert_nothing_left();
+    }
+}
+
 #[test]
 fn the_path_is_back_by_the_new_address_of_an_interface_that_is_made_again() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };

@@ -107,24 +107,43 @@ pub(super) fn lengths(host: &Host, wanted: &Wanted, found: &mut Findings) {
 
 /// Checks whether a frame has room for the interface's MTU.
 fn frames(wanted: &Wanted, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
-    let longest = its.mtu as usize + HEADER_LEN;
-    if longest <= wanted.longest {
-        return;
+    let is_xdp = matches!(port.device, Device::Xdp(_));
+    if let Some((what, remedy)) = longer_than_frames((name, its.mtu), wanted.longest, is_xdp) {
+        found.add("frame-size", Harm::Loses, &port.name, what, remedy);
+    }
+}
+
+/// Returns what is lost, and the remedy, if the packets of an interface with this name and MTU can be longer than
+/// `frame`, the bytes that a frame has room for. `is_xdp` is true for an xdp port. It is the check of the rule
+/// `frame-size`, for an interface whose MTU has changed.
+///
+/// # Examples
+/// ```
+/// # use netmem_doctor::longer_than_frames;
+/// assert_eq!(longer_than_frames(("eth0", 1500), 1792, false), None);
+/// let (what, remedy) = longer_than_frames(("eth0", 3000), 1792, false).expect("it is too long");
+/// assert_eq!(what, "its packets have up to 3014 bytes, and a frame has room for 1792");
+/// assert_eq!(remedy, "--frame-size 4096, or ip link set dev eth0 mtu 1778");
+/// ```
+#[must_use]
+pub fn longer_than_frames((name, mtu): (&str, u32), frame: usize, is_xdp: bool) -> Option<(String, String)> {
+    let longest = mtu as usize + HEADER_LEN;
+    if longest <= frame {
+        return None;
     }
     let sizes = (0..).map(|twice| CHUNK_SIZE << twice).take_while(|size| *size <= FRAME_SIZE_MAX);
     let enough = { sizes }.find(|size| PoolConfig::room(*size) >= longest);
-    let fits = wanted.longest - HEADER_LEN;
+    let fits = frame.saturating_sub(HEADER_LEN);
     let remedy = match enough {
         // An xdp port then needs a kernel and a driver that pass on packets in several buffers (rule native-mtu).
-        Some(size) if size > PAGE_SIZE && matches!(port.device, Device::Xdp(_)) => format!(
+        Some(size) if size > PAGE_SIZE && is_xdp => format!(
             "--frame-size {size} (with packet:{name} before Linux 6.6, or if the driver takes one buffer a packet), or ip \
              link set dev {name} mtu {fits}"
         ),
         Some(size) => format!("--frame-size {size}, or ip link set dev {name} mtu {fits}"),
         None => format!("ip link set dev {name} mtu {fits}"),
     };
-    let what = format!("its packets have up to {longest} bytes, and a frame has room for {}", wanted.longest);
-    found.add("frame-size", Harm::Loses, &port.name, what, remedy);
+    Some((format!("its packets have up to {longest} bytes, and a frame has room for {frame}"), remedy))
 }
 
 /// Checks whether the program runs in the requested mode.

@@ -20,6 +20,8 @@ use crate::finding::{Finding, Findings};
 use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted};
 
+pub use interfaces::longer_than_frames;
+
 /// Returns all problems, the most harmful first. Returns none if the host meets every requirement.
 ///
 /// # Examples
