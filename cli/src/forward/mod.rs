@@ -26,6 +26,7 @@ mod forwarding;
 pub mod lending;
 mod local_queue;
 mod retention;
+mod given;
 mod greet;
 mod hooks;
 mod icmp_registry;

@@ -1,6 +1,7 @@
 //! The plan of a run: the arguments, checked against each other. Errors are reported before anything is set up.
 
 use super::files;
+use super::given;
 use super::greet::greet;
 use super::interfaces::{Interfaces, check_queues, rings};
 use super::local_queue::LocalQueueConfig;
@@ -23,10 +24,9 @@ use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
 use netmem_ports::{PortSpec, XdpSpec};
 use netmem_router::icmp::IcmpLimit;
-use netmem_router::route::{OwnAddress, RibRoute, Route};
+use netmem_router::route::{OwnAddress, Route};
 use netmem_router::{Allow, ReversePath};
 use netmem_traffic::{FLOWS_MAX, SIZE_MIN};
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -368,10 +368,11 @@ fn ports(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Source, Failu
     check_ports(&args.port, args.mode, args.worker_args.workers, interfaces)?;
     let from = args.routes.unwrap_or_default();
     let routes: Vec<Route> = by_number("--route", &args.route, &args.port)?;
-    check_routes(&routes, from, args.port.len(), args.mode)?;
-    let own =
-        own_addresses(&by_number("--address", &args.router.address, &args.port)?, from, args.port.len())?;
-    check_own_routes(&routes, &own)?;
+    given::check_routes(&routes, from, args.port.len(), args.mode)?;
+    given::check_destinations(&routes, args.router.allow())?;
+    let own = by_number("--address", &args.router.address, &args.port)?;
+    given::check_own_addresses(&own, from, args.port.len())?;
+    given::check_own_routes(&routes, &own)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
     Ok(Source::Ports { ports: args.port.clone(), routes, own, from, mode })
 }
@@ -422,49 +423,6 @@ fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) -> Result<(), Failure> {
-    if mode == ModeArg::Ip && routes.is_empty() && from == RoutesArg::Static {
-        return refuse(
-            "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, \
-             or --routes kernel, or --mode cross-connect",
-        );
-    }
-    let mut prefixes = HashSet::new();
-    for route in routes {
-        route.check_port(ports).map_err(Failure::input)?;
-        if !prefixes.insert(route.prefix) {
-            return refuse(format!("--route for {} is given twice: leave one out", route.prefix));
-        }
-    }
-    Ok(())
-}
-
-fn own_addresses(own: &[OwnAddress], from: RoutesArg, ports: usize) -> Result<Vec<OwnAddress>, Failure> {
-    if !own.is_empty() && from == RoutesArg::Kernel {
-        return refuse("--address is for --route: with --routes kernel the kernel's addresses are followed");
-    }
-    for (i, one) in own.iter().enumerate() {
-        one.check_port(ports).map_err(Failure::input)?;
-        if own[..i].iter().any(|other| other.net.addr() == one.net.addr()) {
-            return refuse(format!("--address {} is given twice: leave one out", one.net.addr()));
-        }
-    }
-    Ok(own.to_vec())
-}
-
-/// Rejects routes for the router's own addresses. They would rank behind the local routes and never be used.
-fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure> {
-    for route in routes {
-        let prefix = RibRoute::from(*route).prefix;
-        if let Some(own) = own.iter().find(|own| own.routes().any(|its| its.prefix == prefix)) {
-            return refuse(format!(
-                "--route for {prefix} has no effect beside --address {own}: leave one out"
-            ));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

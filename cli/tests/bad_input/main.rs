@@ -140,6 +140,32 @@ fn a_malformed_route_is_refused_with_the_part_that_is_wrong() {
     }
 }
 
+/// Seen: they were taken, and never forwarded a packet.
+#[test]
+fn routes_to_addresses_to_which_nothing_is_forwarded_are_refused() {
+    let refused_as = |prefix: &str, why: &str| {
+        let line = format!("--route for {prefix} has no effect: packets to {why}");
+        refused(&format!("{XDP} --route {prefix},1,02:00:00:00:00:02"), &line);
+    };
+    for (prefix, what) in [
+        ("224.0.0.0/4", "multicast"),
+        ("239.1.2.3/32", "multicast"),
+        ("169.254.0.0/16", "link-local"),
+        ("255.255.255.255/32", "broadcast"),
+        ("ff02::/16", "multicast"),
+        ("fe80::/10", "link-local"),
+        ("::1/128", "unspecified and loopback"),
+        ("::ffff:10.0.0.0/104", "IPv4-mapped"),
+    ] {
+        refused_as(prefix, &format!("{what} addresses are not forwarded; leave it out"));
+    }
+    for (prefix, net) in
+        [("127.0.0.0/16", "127.0.0.0/8"), ("0.0.0.0/8", "0.0.0.0/8"), ("240.0.0.0/4", "240.0.0.0/4")]
+    {
+        refused_as(prefix, &format!("{net} are not forwarded; leave it out, or give --martians forward"));
+    }
+}
+
 #[test]
 fn impossible_own_addresses_are_refused() {
     let route = "--route 10.0.2.0/24,1,02:00:00:00:00:02";
@@ -167,6 +193,8 @@ fn impossible_own_addresses_are_refused() {
         "address 10.0.2.254/24,2: there are 2 ports, numbered from 0",
     );
     refused(&format!("{XDP} {route} {own} {own}"), "--address 10.0.2.254 is given twice: leave one out");
+    let own_link = "--address fe80::1/64,1 --address fe80::1/10,1";
+    refused(&format!("{XDP} {route} {own_link}"), "--address fe80::1 is given twice: leave one out");
     for host in ["10.0.2.254", "10.0.2.255"] {
         refused(
             &format!("{XDP} {own} --route {host}/32,1,02:00:00:00:00:02"),

@@ -1,6 +1,7 @@
 //! The contents of errors, byte for byte.
 
 use super::*;
+use netmem::wire::Ipv6;
 
 /// By destination and hop limit: the type, the code, the second word, and the drop's name.
 const CASES: [(&str, u8, usize, [u32; 3], &str); 13] = [
@@ -205,6 +206,34 @@ fn an_error_to_a_link_local_sender_is_no_longer_than_its_link_carries() {
         let small = netmem_router::Interface { mtu: 600, ..ENDS[0] };
         router.control.apply(vec![Change::Interface(0, small)]);
         assert_eq!(said(&mut router, &sent).quoted.len(), 600 - 48);
+        router.end();
+    }
+}
+
+/// Found: `--address` refused the same link-local address for two ports, which each link may have.
+#[test]
+fn an_error_to_a_link_local_sender_is_from_the_address_that_two_links_have_and_leaves_by_its_link() {
+    let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
+    for way in WAYS {
+        let mut router = RouterRig::new(way);
+        router.control.apply(vec![
+            Change::Addresses(0, nets(&["fe80::1/64", "fd00:a::fe/64"])),
+            Change::Addresses(1, nets(&["fe80::1/64", "fd00:b::fe/64"])),
+            Change::OwnAddresses(nets(&["fe80::1/64", "fd00:a::fe/64", "fe80::1/64", "fd00:b::fe/64"])),
+        ]);
+        for (port, other) in [(0, "fd00:b::1"), (1, "fd00:a::1")] {
+            let mut sent = datagram("fe80::9", other, 64, 9);
+            sent[..6].copy_from_slice(&ENDS[port].mac.bytes());
+            let left = router.pass(port, &sent);
+            let [(by, error)] = &left[..] else { panic!("{left:?}") };
+            let (link, packet) = Ethernet::parse(error).unwrap();
+            assert_eq!((*by, link.src, link.dst), (port, ENDS[port].mac, HOSTS[0]));
+            let header = Ipv6::parse(packet).unwrap();
+            assert_eq!(
+                [header.src(), header.dst()].map(|address| address.to_string()),
+                ["fe80::1", "fe80::9"]
+            );
+        }
         router.end();
     }
 }
