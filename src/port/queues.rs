@@ -387,7 +387,8 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
         None
     }
 
-    /// What the user of the port should know and is no failure: a trace that has reached its limit. By default None.
+    /// What the user of the port should know and is no failure: a trace that has reached its limit, a packet that the port
+    /// could not cut. By default None.
     fn notice(&self) -> Option<String> {
         None
     }

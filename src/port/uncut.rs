@@ -27,6 +27,9 @@ pub(super) struct Uncut {
     waiting: VecDeque<Waiting>,
     /// Number of segments of the first packet that are already in frames.
     cut: usize,
+    /// A packet that stands for several was dropped, because nothing says how to cut it.
+    #[cfg_attr(not(feature = "af-packet"), allow(dead_code))]
+    pub(super) has_refused: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,7 @@ struct Waiting {
 impl Uncut {
     /// Makes room for that many packets.
     pub(super) fn new(packets: usize) -> Uncut {
-        Uncut { memory: vec![0; packets * SLOT], waiting: VecDeque::new(), cut: 0 }
+        Uncut { memory: vec![0; packets * SLOT], waiting: VecDeque::new(), cut: 0, has_refused: false }
     }
 
     /// Returns whether no packet waits.

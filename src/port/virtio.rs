@@ -98,6 +98,7 @@ impl Uncut {
     ) -> bool {
         let Received { len, tag, header, keeps } = received;
         let Ok(offload) = Offload::from_virtio(header) else {
+            self.has_refused = true;
             counters.rx_dropped.add(1);
             return false;
         };
@@ -109,6 +110,7 @@ impl Uncut {
         if !self.is_empty() || offload.gso.is_some() && segments.is_none() {
             let here = len.min(room.len());
             let waits = self.wait(i, &room.data_mut()[..here], len - here, tag, offload, most);
+            self.has_refused |= waits.is_err();
             counters.rx_dropped.add(waits.is_err().into());
             return false;
         }

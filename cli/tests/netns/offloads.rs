@@ -1,12 +1,13 @@
 //! Tests with hosts in their default settings: they leave checksums and segmentation to a card, which a veth does not
 //! have.
 
-use crate::forwarder::said;
+use crate::forwarder::{Forwarder, said};
 use crate::links::Pair;
 use crate::summary::Summary;
 use crate::test_frames::{Folder, packets, pcap_at_intervals};
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
 use crate::traffic::ping_once;
+use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -34,15 +35,7 @@ fn hosts_with_offloads_on_exchange_files_by_xdp_in_native_mode() {
 /// Seen: TCP and UDP within VXLAN arrived with wrong checksums, both inside and outside, and no counter moved.
 #[test]
 fn hosts_with_offloads_on_exchange_files_within_vxlan_by_xdp_in_native_mode() {
-    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
-    for (number, other, host) in [(1, 2, &bed.h1), (2, 1, &bed.h2)] {
-        let ends = format!("local 10.77.{number}.1 remote 10.77.{other}.1");
-        if !host.makes("ip", &format!("link add vx0 mtu 1450 type vxlan id 7 dstport 4789 {ends}")) {
-            return;
-        }
-        host.ip(&format!("addr add 10.79.0.{number}/24 dev vx0"));
-        host.ip("link set vx0 up");
-    }
+    let Some(bed) = lay_with_vxlan(&["ping"]) else { return };
     let forwarder = start(&bed, ["xdp:one", "xdp:two"], &["--xdp-mode=native"]);
     file_crosses(&bed.h1, &bed.h2, "10.79.0.2:5000");
     datagrams_cross(&bed.h2, &bed.h1, "10.79.0.1:5001");
@@ -51,6 +44,44 @@ fn hosts_with_offloads_on_exchange_files_within_vxlan_by_xdp_in_native_mode() {
         assert!(summary.interface(port, "csum_completed") > 0);
     }
     bed.assert_nothing_left();
+}
+
+/// Seen: TCP within VXLAN stood still, only a counter of the port grew, and no line said why.
+#[test]
+fn a_packet_within_vxlan_that_a_packet_port_drops_is_reported_with_a_remedy_that_helps() {
+    let Some(bed) = lay_with_vxlan(&["ping", "ethtool"]) else { return };
+    let mut forwarder = Forwarder::start_on(&bed, ["packet:one", "packet:two"], &[]);
+    bed.wait_for_the_path();
+    let _listener = bed.h2.inside(|| TcpListener::bind("10.79.0.2:4999").expect("a listener"));
+    let mut sender = bed.h1.inside(|| TcpStream::connect("10.79.0.2:4999").expect("a connection"));
+    sender.set_nonblocking(true).expect("an option");
+    assert!(sender.write(&file()).expect("a part is taken") > 1500);
+    let line = forwarder.lines().find(|line| line.contains("rx_dropped")).expect("a line");
+    let remedy = "-K IF tx-udp_tnl-segmentation off tx-udp_tnl-csum-segmentation off; if one is a card, ethtool -K one gro off";
+    assert!(line.starts_with("netmem: port packet:one: it dropped ") && line.ends_with(remedy), "{line}");
+    let off = ["-K", "eth0", "tx-udp_tnl-segmentation", "off", "tx-udp_tnl-csum-segmentation", "off"];
+    for host in [&bed.h1, &bed.h2] {
+        assert!(host.command("ethtool").args(off).status().expect("ethtool").success());
+    }
+    file_crosses(&bed.h1, &bed.h2, "10.79.0.2:5000");
+    let out = forwarder.end(Signal::INT);
+    assert!(out.status.success(), "what a sender does is no failure of the run");
+    Summary::parse(&out.stdout).assert_adds_up();
+    bed.assert_nothing_left();
+}
+
+/// Hosts with a tunnel between them.
+fn lay_with_vxlan(programs: &[&str]) -> Option<Testbed> {
+    let bed = Testbed::lay(Wiring::Routed, programs)?;
+    for (number, other, host) in [(1, 2, &bed.h1), (2, 1, &bed.h2)] {
+        let ends = format!("local 10.77.{number}.1 remote 10.77.{other}.1");
+        if !host.makes("ip", &format!("link add vx0 mtu 1450 type vxlan id 7 dstport 4789 {ends}")) {
+            return None;
+        }
+        host.ip(&format!("addr add 10.79.0.{number}/24 dev vx0"));
+        host.ip("link set vx0 up");
+    }
+    Some(bed)
 }
 
 /// Seen: every packet of TCP and UDP was lost, and packets of 64 KiB, for which no segment size is given, were dropped.

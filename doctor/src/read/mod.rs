@@ -14,7 +14,7 @@ use crate::change::interface_key;
 use crate::host::{Cores, Host, Interface, MemoryState, named};
 use crate::wanted::{Device, Wanted};
 use ethtool::{Ethtool, NetdevFamily};
-use netmem::port::xdp::{AttachedProgram, Netdev};
+use netmem::port::xdp::{AttachedProgram, Netdev, XdpModePreference};
 use sockets::Listening;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -159,11 +159,34 @@ fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Int
             interface.program = AttachedProgram::on(name).map(|program| program.to_string());
         }
     }
+    unseen.extend(far_ends(wanted, &interfaces));
     let mut bound = seen(sockets::bound(), "bound AF_XDP sockets (CONFIG_XDP_SOCKETS_DIAG)", unseen);
     for interface in interfaces.values_mut() {
         interface.bound = bound.remove(&interface.index).unwrap_or_default();
     }
     interfaces
+}
+
+/// Returns a line about the veths of ports whose other ends are in another network namespace, if what hosts there leave
+/// to a card matters: an xdp port in native mode gets packets that the kernel has cut.
+fn far_ends(wanted: &Wanted, interfaces: &BTreeMap<String, Interface>) -> Option<String> {
+    let is_of_sockets = |device: &Device| match device {
+        Device::Xdp(place) => place.mode == XdpModePreference::Generic,
+        _ => true,
+    };
+    let ports = wanted.interfaces().filter(|(port, _)| is_of_sockets(&port.device));
+    let veths: BTreeSet<&str> = ports
+        .filter_map(|(_, name)| named(interfaces, name))
+        .filter(|(_, its)| its.kind.as_deref() == Some("veth") && its.link.is_none())
+        .map(|(own, _)| own)
+        .collect();
+    let names = veths.into_iter().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "offloads of the hosts behind {names}, in other network namespaces (rules udp-segments, tunnel-segments): if rx_dropped \
+             or udp_without_size grows, see ethtool -k there"
+        )
+    })
 }
 
 /// Returns the bus and the device of an interface by what its driver says: before Linux 5.14 rtnetlink does not. Keeps the driver
@@ -230,6 +253,32 @@ mod tests {
         assert_eq!(by_driver("lo", &mut interface, Ok(None), &mut unseen), None);
         assert_eq!(by_driver("eth1", &mut interface, Err("gone".to_owned()), &mut unseen), None);
         assert_eq!(unseen[1..], ["driver of eth1: gone"]);
+    }
+
+    /// Seen: nothing was found where TCP within VXLAN stood still, from a host behind a veth.
+    #[test]
+    fn a_veth_whose_other_end_is_in_another_namespace_is_named_as_not_seen() {
+        let veth = |link: Option<&str>| Interface {
+            kind: Some("veth".to_owned()),
+            link: link.map(str::to_owned),
+            ..Interface::default()
+        };
+        let interfaces = [("r1", None), ("r2", None), ("x0", Some("x1"))];
+        let interfaces = interfaces.map(|(name, link)| (name.to_owned(), veth(link))).into();
+        let said = |names: &[&str]| {
+            let port = |name: &&str| WantedPort {
+                name: format!("packet:{name}"),
+                device: Device::Packet((*name).to_owned()),
+                traces: Vec::new(),
+            };
+            far_ends(&Wanted { ports: names.iter().map(port).collect(), ..Wanted::default() }, &interfaces)
+        };
+        assert_eq!(said(&["x0", "eth0"]), None);
+        let line = said(&["r2", "x0", "r1"]).expect("a line");
+        assert!(
+            line.starts_with("offloads of the hosts behind r1, r2, in other network namespaces "),
+            "{line}"
+        );
     }
 
     /// Found in a review: a saved host had the names of all abstract sockets, and the guide said that it has not.

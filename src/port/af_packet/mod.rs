@@ -227,4 +227,16 @@ impl Device for AfPacketLink {
     fn is_failed(&self) -> bool {
         self.link.is_failed()
     }
+
+    /// A sender leaves packets within a tunnel to a card to be cut, and they are lost.
+    fn notice(&self) -> Option<String> {
+        self.uncut.has_refused.then(|| {
+            let name = self.link.netdev().name();
+            format!(
+                "it dropped a packet that no packet port can cut (rx_dropped), such as TCP within VXLAN or Geneve: on the sending \
+                 host, ethtool -K IF tx-udp_tnl-segmentation off tx-udp_tnl-csum-segmentation off; if {name} is a card, \
+                 ethtool -K {name} gro off"
+            )
+        })
+    }
 }

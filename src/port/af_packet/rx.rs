@@ -87,8 +87,9 @@ impl AfPacketLink {
     #[cold]
     fn lost(&mut self, errno: Errno, counters: &PortCounters) -> usize {
         match errno {
-            // The kernel has taken it out of the buffer.
+            // The kernel has taken it out of the buffer. Its virtio header cannot say how the packet is to be cut.
             Errno::INVAL => {
+                self.uncut.has_refused = true;
                 self.backlog.take(1);
                 counters.rx_dropped.add(1);
             }

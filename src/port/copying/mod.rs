@@ -105,6 +105,11 @@ pub trait Device: Send {
     fn is_failed(&self) -> bool {
         false
     }
+
+    /// What the user of the port should know and is no failure: see [`Port::notice`].
+    fn notice(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A port over a [`Device`].
@@ -204,6 +209,10 @@ impl<D: Device> Port for CopyingPort<D> {
 
     fn is_failed(&self) -> bool {
         self.violation.is_some() || self.device.is_failed()
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.device.notice()
     }
 
     fn counters(&self) -> Arc<PortCounters> {
