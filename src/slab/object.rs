@@ -201,7 +201,7 @@ pub(super) fn forget_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
 pub(super) struct Unclaimed<'a, T> {
     objects: &'a mut Vec<Object<T>>,
     shared: &'a Shared,
-    /// The number of words behind the vector's end; there is room for `most`.
+    /// The number of words behind the vector's end; the vector has room for `most`.
     n: usize,
     most: usize,
 }
@@ -209,7 +209,8 @@ pub(super) struct Unclaimed<'a, T> {
 impl<'a, T> Unclaimed<'a, T> {
     #[inline]
     pub(super) fn new(objects: &'a mut Vec<Object<T>>, shared: &'a Shared, most: usize) -> Self {
-        objects.reserve(most);
+        // Makes no room: a request for more than there is must not allocate first.
+        let most = most.min(objects.capacity() - objects.len());
         Unclaimed { objects, shared, n: 0, most }
     }
 
@@ -218,7 +219,7 @@ impl<'a, T> Unclaimed<'a, T> {
     pub(super) fn extend(&mut self, words: &[Ref]) {
         let words = &words[..words.len().min(self.most - self.n)];
         let end = self.objects.len() + self.n;
-        // SAFETY: `new` made room for `most` objects behind the end, which are transparent u64s, and no more are added.
+        // SAFETY: there is room for `most` objects behind the end, which are transparent u64s, and no more are added.
         unsafe {
             let to = self.objects.as_mut_ptr().add(end).cast::<Ref>();
             to.copy_from_nonoverlapping(words.as_ptr(), words.len());

@@ -38,6 +38,23 @@ fn every_object_of_the_memory_can_be_had_and_an_allocation_beyond_gives_the_valu
 }
 
 #[test]
+fn a_refused_bulk_of_any_number_leaves_the_vector_as_it_was() {
+    let memory = smallest();
+    let mut w = memory.worker().unwrap();
+    let cache = Cache::<Big>::new(&memory, &CacheConfig::default()).unwrap();
+    let most = usize::try_from(memory.stats().total).unwrap() * 16;
+    let mut held = Vec::new();
+    assert!(cache.alloc_bulk(&mut w, 3, &mut held, || [1; 32]));
+    let before = (held.len(), held.capacity());
+    for n in [usize::MAX, isize::MAX as usize, 1 << 50, 10_000_000, most + 1, most] {
+        assert!(!cache.alloc_bulk(&mut w, n, &mut held, || [2; 32]), "{n}");
+        assert_eq!((held.len(), held.capacity()), before, "{n}");
+    }
+    assert!(cache.alloc_bulk(&mut w, most - 3, &mut held, || [3; 32]), "all others are still there");
+    cache.free_bulk(&mut w, &mut held);
+}
+
+#[test]
 fn every_allocation_that_has_to_ask_for_pages_may_fail_and_nothing_is_lost() {
     for (layer, word) in KINDS {
         for n in (0..12).step_by(stride(5)) {
