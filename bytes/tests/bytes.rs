@@ -290,6 +290,32 @@ fn a_frame_takes_bytes_of_any_buffer_behind_room_for_headers() {
     frame.free(&mut w);
 }
 
+/// A buffer that says that it has 100 bytes, and panics when they are read.
+struct Broken;
+
+impl Buf for Broken {
+    fn remaining(&self) -> usize {
+        100
+    }
+
+    fn chunk(&self) -> &[u8] {
+        panic!("no chunk")
+    }
+
+    fn advance(&mut self, _: usize) {}
+}
+
+/// Seen: the frame had 100 bytes of an earlier packet as data.
+#[test]
+fn a_buffer_that_panics_leaves_no_bytes_of_an_earlier_packet_in_the_frame() {
+    let (_memory, mut w, pool) = pool(1);
+    frame(&mut w, &pool, &[7; 1000]).free(&mut w);
+    let mut frame = frame(&mut w, &pool, b"ours");
+    assert!(catch_unwind(AssertUnwindSafe(|| append(&mut frame, &mut Broken))).is_err());
+    assert_eq!(frame.data(), b"ours");
+    frame.free(&mut w);
+}
+
 #[test]
 fn a_packet_carries_bytes_without_a_copy_and_gives_them_back() {
     let (memory, mut w, pool) = pool(16);

@@ -181,16 +181,31 @@ fn appended(data: &mut Data, rest: &Packet, len: usize, offload: Option<Offload>
     if !data.reclaim() {
         return false;
     }
-    let Ok(room) = data.put(len) else { return false };
+    let mut grown = Grown { data, before };
+    let Ok(room) = grown.data.put(len) else { return false };
     let copied = rest.copy_to(room);
     // As in `copied`.
     room[copied..].fill(0);
-    let is_done = data.offload() == offload || data.set_offload(offload.unwrap_or_default()).is_ok();
-    if !is_done {
-        // There is that much data.
-        let _ = data.trim(before);
+    let is_done =
+        grown.data.offload() == offload || grown.data.set_offload(offload.unwrap_or_default()).is_ok();
+    if is_done {
+        grown.before += len;
     }
     is_done
+}
+
+/// A part to which bytes are copied. The owner of memory outside frames is code of others, which may panic: a drop ends
+/// the data after `before` bytes, so that no old bytes of the frame stay.
+struct Grown<'a> {
+    data: &'a mut Data,
+    before: usize,
+}
+
+impl Drop for Grown<'_> {
+    fn drop(&mut self) {
+        // There is that much data.
+        let _ = self.data.trim(self.before);
+    }
 }
 
 /// Returns a frame of `pool` with a copy of `segments`, which have `len` bytes together. Missing bytes become zeros. The

@@ -149,7 +149,9 @@ impl Packets {
     /// Extends the data of each packet by `n` bytes, oldest first, and calls `f` to write them. It stops at the first
     /// packet that has no room. Returns the number of packets written.
     ///
-    /// As with [`Packet::put`], the bytes hold old content of an earlier use: `f` writes all of them.
+    /// As with [`Packet::put`], the bytes hold old content of an earlier use: `f` writes all of them. If `f`
+    /// panics, that packet has them as data, and so may some packets behind it: free them, or [`Packet::trim`] each to its
+    /// former length.
     ///
     /// # Cost
     /// The cost of [`Packet::put`] for each. Packets without data, each in one frame, are handled in groups of eight:

@@ -156,6 +156,8 @@ impl Batch {
     /// the pool.
     ///
     /// As with [`Frame::put`], the bytes hold old contents of an earlier use of the frame: `f` must write all of them.
+    /// If `f` panics, that frame has them as data, and so may some frames behind it: free them, or [`Frame::trim`] each
+    /// to its former length.
     ///
     /// # Cost
     /// For frames without data of a pool that the batch knows: half a store for each frame, besides the stores of `f`.

@@ -9,6 +9,7 @@ use crate::slab::{CacheConfig, SizeClasses};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 struct Scene {
     pool: Pool,
@@ -123,6 +124,43 @@ fn a_callback_that_panics_as_a_head_goes_home_loses_no_frame() {
     drop(others);
     next_page_home_panics(&memory);
     assert!(panics(|| heads.free(&mut w, packet)));
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
+}
+
+/// Memory of others that can be read a number of times, and panics then.
+struct ReadTimes(AtomicUsize);
+
+impl AsRef<[u8]> for ReadTimes {
+    fn as_ref(&self) -> &[u8] {
+        let reads = self.0.fetch_sub(1, Relaxed);
+        if reads == 0 { panic!("not again") } else { &[9; 30] }
+    }
+}
+
+/// Seen: the first part had 30 bytes of an earlier packet as data.
+#[test]
+fn memory_of_others_that_panics_while_it_is_copied_leaves_no_old_bytes_in_the_packet() {
+    let memory = memory_without_lists();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1, ..PoolConfig::default() }).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
+    for reads in 1.. {
+        let mut old = pool.alloc(&mut w).unwrap();
+        old.put_slice(&[7; 100]).unwrap();
+        old.free(&mut w);
+        let mut packet = heads.alloc(&mut w, &pool).unwrap();
+        packet.put_slice(b"ours").unwrap();
+        let external = External::new(ReadTimes(AtomicUsize::new(reads)), drop);
+        packet.append(heads.attach_external(&mut w, external).map_err(drop).unwrap());
+        let panicked = panics(|| heads.linearize(&mut w, &mut packet, &pool).unwrap());
+        let ours = packet.data().to_vec();
+        heads.free(&mut w, packet);
+        if !panicked {
+            assert_eq!(ours, [&b"ours"[..], &[9; 30]].concat());
+            break;
+        }
+        assert_eq!(ours, b"ours", "after {reads} reads");
+    }
     assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
