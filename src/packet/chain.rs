@@ -62,16 +62,15 @@ impl HeadCache {
     /// A head and one locked instruction for each part.
     pub fn share(&self, w: &mut Worker, packet: &mut Packet) -> Option<Packet> {
         let mut second: Option<Packet> = None;
-        let shared = packet.each_data_mut(|data| match (self.head(w), &mut second) {
-            (Some(head), Some(first)) => {
-                first.append(Packet::with(head, data.share()));
+        // The place behind the last part: `append` would walk to it from the first part each time.
+        let mut end = Some(&mut second);
+        let shared = packet.each_data_mut(|data| match (self.head(w), end.take()) {
+            (Some(head), Some(place)) => {
+                let part = place.insert(Packet::with(head, data.share()));
+                end = Some(&mut part.put_down().next);
                 true
             }
-            (Some(head), none) => {
-                *none = Some(Packet::with(head, data.share()));
-                true
-            }
-            (None, _) => false,
+            _ => false,
         });
         if !shared {
             second.into_iter().for_each(|second| self.free(w, second));

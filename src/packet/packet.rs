@@ -31,6 +31,12 @@ pub struct Packet {
 
 const _: () = assert!(size_of::<Option<Packet>>() == 16);
 
+#[cfg(test)]
+thread_local! {
+    /// Calls of [`Packet::put_down`] on this thread: the parts that operations visited.
+    pub(super) static PUT_DOWN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Owned for Packet {}
 
 impl Packet {
@@ -130,6 +136,8 @@ impl Packet {
 
     /// Returns the head, which from now on holds the location of the bytes, until [`Packet::pick_up`].
     pub(super) fn put_down(&mut self) -> &mut Head {
+        #[cfg(test)]
+        PUT_DOWN.set(PUT_DOWN.get() + 1);
         if let Some(frame) = self.frame.take() {
             self.head.data = Data::of(frame);
         }

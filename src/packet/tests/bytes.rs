@@ -1,6 +1,7 @@
 //! Tests of a packet's bytes.
 
 use super::bench;
+use crate::packet::packet::PUT_DOWN;
 use crate::packet::{CopyError, External, HeadCache, InFlightHeads, Packet, Packets, SplitError};
 use crate::pool::{Batch, Fragments, NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
@@ -18,6 +19,29 @@ fn packet(w: &mut Worker, pool: &Pool, heads: &HeadCache, bytes: &[u8]) -> Packe
 
 fn all(packet: &Packet) -> Vec<u8> {
     packet.segments().collect::<Vec<_>>().concat()
+}
+
+/// Seen: each part was appended by a walk over all parts before it.
+#[test]
+fn sharing_a_chain_of_twice_as_many_parts_visits_twice_as_many() {
+    let (_memory, mut w, _pool, heads) = bench(8);
+    let visited = [1, 100, 200].map(|n| {
+        let part = |w: &mut Worker| heads.attach_external(w, External::new([n as u8], drop)).unwrap();
+        let mut chain = part(&mut w);
+        for _ in 1..n {
+            let mut first = part(&mut w);
+            first.append(chain);
+            chain = first;
+        }
+        let before = PUT_DOWN.get();
+        let second = heads.share(&mut w, &mut chain).unwrap();
+        let visited = PUT_DOWN.get() - before;
+        assert_eq!((all(&second), second.segments().count()), (all(&chain), n));
+        heads.free(&mut w, second);
+        heads.free(&mut w, chain);
+        visited
+    });
+    assert_eq!(visited, [1, 100, 200].map(|n| visited[0] * n));
 }
 
 #[test]
