@@ -218,7 +218,7 @@ impl Forwarder {
         if self.has_changed {
             self.resume(w);
         }
-        let (mut held, mut short) = (self.waiting, false);
+        let (mut held, mut short) = (0, false);
         for port in 0..self.egresses.len() {
             held += self.transmit(port, w);
             if received == 0 || self.short || self.egresses[port].port.tx_posted() >= REAP {
@@ -233,7 +233,7 @@ impl Forwarder {
         }
         self.path.end_round(w);
         self.short = short;
-        self.meters.held.set(held as u64);
+        self.meters.held.set(self.waiting.saturating_add(held) as u64);
         received
     }
 

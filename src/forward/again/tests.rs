@@ -114,6 +114,36 @@ fn a_round_ends_although_frames_that_are_asked_about_again_wait_again() {
     }
 }
 
+/// Says that as many frames wait as a number can say.
+struct Boasts;
+
+impl Decide for Boasts {
+    fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
+        Verdict::Tx
+    }
+
+    fn refresh(&mut self) -> bool {
+        true
+    }
+
+    fn waiting(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// Seen: the sum with the frames that the port did not take overflowed, which ended a debug build.
+#[test]
+fn a_decision_that_says_that_more_frames_wait_than_there_are_ends_no_round() {
+    let mut fixture = Fixture::new(256);
+    let (port, mut device) = MemPort::pair("0", &MemConfig { ring: 16, coalesce: 1 }).unwrap();
+    let mut forwarder = Forwarder::new(vec![Box::new(port)], fixture.pool.clone(), Box::new(Boasts)).unwrap();
+    for _ in 0..4 {
+        forwarder.poll(&mut fixture.w);
+        device.deliver(16, |_| 60);
+    }
+    assert_eq!(forwarder.meters().held.get(), u64::MAX);
+}
+
 /// Takes the first frame of each burst, or adds one to it.
 struct Changes(Option<(Pool, Worker)>);
 
