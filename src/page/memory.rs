@@ -21,6 +21,11 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A handle to a region, its pages and its workers: clone it freely; the last drop gives the memory back.
 ///
 /// If pages are still out when the last handle goes, the memory stays mapped until they are freed.
+///
+/// # After fork(2)
+/// A memory and all that is made of it belong to the process that made it. A child of fork(2) may call exec or `_exit`, and
+/// nothing of this crate. It must not even drop such a value: a lock may be held by a thread that the child does not have,
+/// and the call would wait forever.
 #[derive(Clone)]
 pub struct Memory {
     pub(super) shared: Handle<Shared>,
@@ -209,7 +214,20 @@ impl Memory {
     /// hand. No lock is held, and the callback may allocate and free.
     ///
     /// The memory keeps the callback until another one replaces it. If the callback owns this memory, or a cache of it,
-    /// neither is ever dropped. Such a callback should hold a [`Weak`](std::sync::Weak) reference.
+    /// neither is ever dropped. Such a callback should hold a [`Weak`](std::sync::Weak) reference:
+    ///
+    /// ```
+    /// # use netmem::{Memory, MemoryConfig, slab::{Cache, CacheConfig}};
+    /// # use std::sync::Arc;
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// let cache = Arc::new(Cache::<u64>::new(&memory, &CacheConfig::default())?);
+    /// let to_shrink = Arc::downgrade(&cache);
+    /// memory.on_pressure(move |_, _| to_shrink.upgrade().iter().for_each(|cache| cache.shrink()));
+    /// # let region = Arc::downgrade(memory.region());
+    /// # drop((cache, memory));
+    /// # assert!(region.upgrade().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cold]
     pub fn on_pressure(&self, call: impl Fn(Option<&mut Worker>, Pressure) + Send + Sync + 'static) {
         self.shared.nodes.set_on_pressure(Arc::new(call));

@@ -154,6 +154,8 @@ impl std::fmt::Debug for Roster {
 /// One worker of a memory: the key to its caches. `Send`, not `Sync`, one per slot.
 ///
 /// Dropping it gives back everything in its caches.
+///
+/// A child of fork(2) must neither use nor drop it ([`Memory`](crate::page::Memory#after-fork2)).
 #[derive(Debug)]
 pub struct Worker {
     /// The memory's number and the slot's ([`SLOT_BYTES`]). One comparison checks both.

@@ -10,6 +10,49 @@
 //!   frame; it is freed to its pool. A [`DriverControl`] has the port's state and counters, and asks the driver to
 //!   finish.
 //!
+//! # Frames of a task's own
+//! [`AsyncPort::share`] leaves the port's worker with the driver, and the queues allocate no frames. A task that sends
+//! first, as a client does, allocates from the pool with another worker of its memory. Tasks can share that worker by a
+//! mutex. Each call takes the pool's lock, since the worker is not the pool's owner; `alloc_burst` takes it once for many
+//! frames.
+//!
+//! ```
+//! # use netmem::port::mem::{MemConfig, MemPort};
+//! # use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+//! # use netmem_tokio::{AsyncPort, close_pool};
+//! # use std::sync::{Arc, Mutex};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+//! # let mut owner = memory.worker()?;
+//! # let pool = Pool::new(&memory, &mut owner, &PoolConfig { frames: 64, ..Default::default() })?;
+//! # let (port, mut device) = MemPort::pair("0", &MemConfig { ring: 16, coalesce: 1 })?;
+//! let (_incoming, outgoing, driver) = AsyncPort::new(Box::new(port), owner, pool.clone())?.share(16);
+//! let (control, driver) = (driver.control(), tokio::spawn(driver.run()));
+//!
+//! let worker = Arc::new(Mutex::new(memory.worker()?)); // one for all tasks
+//! let client = tokio::spawn({
+//!     let (worker, pool, outgoing) = (Arc::clone(&worker), pool.clone(), outgoing.clone());
+//!     async move {
+//!         // The lock is not held while the task waits.
+//!         let frame = worker.lock().ok().and_then(|mut w| pool.alloc(&mut w));
+//!         let Some(mut frame) = frame else { return false }; // all frames are out: wait, and try again
+//!         frame.put_slice(b"a packet").is_ok() && outgoing.transmit(frame).await.is_ok()
+//!     }
+//! });
+//! assert!(client.await?);
+//! # while device.collect(1, |packet| assert_eq!(packet, b"a packet")) == 0 {
+//! #     tokio::task::yield_now().await;
+//! # }
+//! # control.finish();
+//! # assert!(driver.await?.close(std::time::Duration::from_secs(1)).await);
+//! # drop(device);
+//! # close_pool(&pool).await;
+//! # Ok(())
+//! # }
+//! ```
+//! A pool whose frames are all posted for reception has none for such a task ([`AsyncPort::set_posted_max`]).
+//!
 //! # A port that is down for good
 //! A port whose device or socket has failed carries frames again only after it was closed and opened again
 //! ([`Port::is_failed`](netmem::Port::is_failed)). [`AsyncPort::receive`] then returns 0, and [`Driver::run`] returns the

@@ -36,8 +36,8 @@ impl std::fmt::Debug for PortBox {
 }
 
 impl AsyncPort {
-    /// Wraps an open port. `worker` is the owner of `pool`, or another worker of its memory. The port may be used in another
-    /// runtime than this one.
+    /// Wraps an open port. `worker` should be the owner of `pool`. Any other worker will do, also one of another memory, but
+    /// then each call that allocates takes the pool's lock. The port may be used in another runtime than this one.
     ///
     /// # Errors
     /// Returns [`io::ErrorKind::InvalidInput`] if the port cannot receive into the pool's frames

@@ -140,7 +140,8 @@ impl<D: Device> CopyingPort<D> {
         CopyingPort { name, device, size, filled: stack(), sent: stack(), counters, violation: None }
     }
 
-    /// The device of the port.
+    /// The device of the port. A `Box<dyn Port>` does not give it back: a program that boxes the port, for a forwarder, shares
+    /// with its device before that what it needs later, such as an `Arc` of atomics.
     pub fn device(&self) -> &D {
         &self.device
     }
