@@ -101,45 +101,12 @@ impl<T: Send> Cache<T> {
         objects: &mut Vec<Object<T>>,
         make: impl FnMut() -> T,
     ) -> bool {
-        if objects.capacity() - objects.len() < n {
-            return self.alloc_more(w, n, objects, make);
-        }
-        self.fill(w, n, objects, make)
-    }
-
-    /// Does the same as [`Cache::alloc_bulk`] for a vector that has no room yet. If it is refused, the vector takes no
-    /// more memory than before.
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn alloc_more(
-        &self,
-        w: &mut Worker,
-        n: usize,
-        objects: &mut Vec<Object<T>>,
-        make: impl FnMut() -> T,
-    ) -> bool {
-        let before = objects.capacity();
-        // No room is made for more objects than the memory can hold.
-        let most = self.shared.memory.bytes() / self.shared.slabs.layout.stride;
-        if n > most || objects.try_reserve(n).is_err() {
-            return false;
-        }
-        let filled = self.fill(w, n, objects, make);
-        if !filled {
-            objects.shrink_to(before);
-        }
-        filled
-    }
-
-    /// Appends `n` objects to a vector that has room for them, or does nothing. Returns true if it did.
-    #[inline(always)]
-    #[track_caller]
-    fn fill(&self, w: &mut Worker, n: usize, objects: &mut Vec<Object<T>>, make: impl FnMut() -> T) -> bool {
-        let mut taken = Unclaimed::new(objects, &self.shared, n);
+        let Some(mut taken) = Unclaimed::new(objects, &self.shared, n) else { return false };
         let got = self.shared.take_bulk(w, n, |words| taken.extend(words));
         if got == n {
             taken.claim(make);
+        } else {
+            taken.refuse();
         }
         got == n
     }

@@ -204,14 +204,39 @@ pub(super) struct Unclaimed<'a, T> {
     /// The number of words behind the vector's end; the vector has room for `most`.
     n: usize,
     most: usize,
+    /// The vector's capacity before.
+    before: usize,
 }
 
 impl<'a, T> Unclaimed<'a, T> {
+    /// Makes room for `most` objects. Returns None if the cache's memory cannot hold as many.
     #[inline]
-    pub(super) fn new(objects: &'a mut Vec<Object<T>>, shared: &'a Shared, most: usize) -> Self {
-        // Makes no room: a request for more than there is must not allocate first.
-        let most = most.min(objects.capacity() - objects.len());
-        Unclaimed { objects, shared, n: 0, most }
+    pub(super) fn new(objects: &'a mut Vec<Object<T>>, shared: &'a Shared, most: usize) -> Option<Self> {
+        let before = objects.capacity();
+        if before - objects.len() < most && !make_room(objects, shared, most) {
+            return None;
+        }
+        Some(Unclaimed { objects, shared, n: 0, most, before })
+    }
+
+    /// Gives the objects back, and the room that was made for them.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse(mut self) {
+        self.give_back();
+        self.objects.shrink_to(self.before);
+    }
+
+    #[cold]
+    fn give_back(&mut self) {
+        // SAFETY: as in `claim`: there are `n` words behind the end.
+        let words = unsafe {
+            let begin = self.objects.as_mut_ptr().add(self.objects.len()).cast::<Ref>();
+            std::slice::from_raw_parts_mut(begin, self.n)
+        };
+        // Counted first, so that none is given back again if a callback of the page stage panics.
+        self.n = 0;
+        self.shared.undo(words);
     }
 
     /// Adds free objects that were just taken off the cache's lists.
@@ -248,14 +273,17 @@ impl<T> Drop for Unclaimed<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.n > 0 {
-            // SAFETY: as in `claim`: there are `n` words behind the end.
-            let words = unsafe {
-                let begin = self.objects.as_mut_ptr().add(self.objects.len()).cast::<Ref>();
-                std::slice::from_raw_parts_mut(begin, self.n)
-            };
-            self.shared.undo(words);
+            self.give_back();
         }
     }
+}
+
+/// Makes room for `most` more objects in a vector that has not enough. Returns false, without any, if the cache's memory
+/// cannot hold as many or there is no memory for the room.
+#[cold]
+#[inline(never)]
+fn make_room<T>(objects: &mut Vec<Object<T>>, shared: &Shared, most: usize) -> bool {
+    most <= shared.memory.bytes() / shared.slabs.layout.stride && objects.try_reserve(most).is_ok()
 }
 
 impl<T> Deref for Object<T> {
