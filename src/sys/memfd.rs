@@ -479,10 +479,16 @@ impl SharedSlots {
     }
 }
 
-/// TEST: gives the first page of a file back to the system.
+/// TEST: gives the page at `offset` of a file back to the system.
 #[cfg(test)]
-pub(crate) fn make_hole(file: &impl AsFd) -> Result<(), Errno> {
-    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, PAGE as u64)
+pub(crate) fn make_hole(file: &impl AsFd, offset: u64) -> Result<(), Errno> {
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, PAGE as u64)
+}
+
+/// TEST: whether nobody can make holes in a file.
+#[cfg(test)]
+pub(crate) fn is_sealed(file: &impl AsFd) -> bool {
+    fcntl_get_seals(file).unwrap().contains(SealFlags::FUTURE_WRITE)
 }
 
 #[cfg(test)]

@@ -235,6 +235,12 @@ pub fn defer_closing() {
     locked(&DEFERRED).get_or_insert_default();
 }
 
+/// Whether everything is kept open: nothing is closed, and no memory of a peer is mapped, before [`close_deferred`].
+#[cold]
+pub fn is_closing_deferred() -> bool {
+    locked(&DEFERRED).is_some()
+}
+
 /// Ends [`defer_closing`]: closes what was kept, on threads with the privileges of this one.
 #[cold]
 pub fn close_deferred() {

@@ -74,11 +74,9 @@ enum State {
     Introduced(Session, Terms),
     /// Sends one message after another, each when the one before has been acknowledged.
     Offering(Session, Messages, Offered),
-    /// The server has mapped the memory and is connected, under this name. A thread seals the memory against holes, which
-    /// the server could make.
-    Sealing(Session, Vec<Rings>, String, MappedElsewhere),
-    /// Packets flow.
-    Up(Session),
+    /// Packets flow. The server has mapped the memory, and could make holes in it: a thread seals it against them, unless
+    /// that is done.
+    Up(Session, Option<MappedElsewhere>),
 }
 
 impl Client {
@@ -124,15 +122,14 @@ impl Client {
             State::Greeting(session)
             | State::Introduced(session, _)
             | State::Offering(session, ..)
-            | State::Sealing(session, ..)
-            | State::Up(session) => Some(session),
+            | State::Up(session, _) => Some(session),
         }
     }
 
     fn listen(&mut self) -> Result<Step, Fault> {
         let Some(session) = self.session() else { return Ok(Step::Wait) };
-        let patient = matches!(self.state, State::Up(_));
-        let Some((message, _)) = session.receive(patient)? else { return self.take_sealed() };
+        let patient = matches!(self.state, State::Up(..));
+        let Some((message, _)) = session.receive(patient)? else { return self.check_sealing() };
         match (std::mem::replace(&mut self.state, State::Waiting(Instant::now())), message) {
             (_, Message::Disconnect { reason, .. }) => Err(Fault::Disconnected(reason.to_string())),
             (State::Greeting(session), Message::Hello(hello)) => match self.terms(&hello) {
@@ -163,7 +160,13 @@ impl Client {
                 Ok(Step::Again)
             }
             (State::Offering(session, left, offered), Message::Connected(name)) if left.is_empty() => {
-                Ok(self.connect(session, offered, name.to_string()))
+                let Offered { rings, memory } = offered;
+                // A server that is lent frames is trusted.
+                let is_sealed = self.lent.is_none() && self.config.sealing == Sealing::Required;
+                let sealing = is_sealed.then(|| SharedMemory::seal_whole(memory, &self.unclosed));
+                self.state = State::Up(session, sealing);
+                self.up_since = Some(Instant::now());
+                Ok(Step::Up(rings, name.to_string()))
             }
             (state, unexpected) => {
                 self.state = state;
@@ -172,43 +175,17 @@ impl Client {
         }
     }
 
-    /// Lets packets flow, or first has the memory sealed against holes. A server that is lent frames is trusted.
-    fn connect(&mut self, session: Session, Offered { rings, memory }: Offered, name: String) -> Step {
-        if self.lent.is_none() && self.config.sealing == Sealing::Required {
-            let sealing = SharedMemory::seal_whole(memory, &self.unclosed);
-            self.state = State::Sealing(session, rings, name, sealing);
-            return Step::Wait;
-        }
-        self.begin(session, rings, name)
-    }
-
-    fn begin(&mut self, session: Session, rings: Vec<Rings>, name: String) -> Step {
-        self.state = State::Up(session);
-        self.up_since = Some(Instant::now());
-        Step::Up(rings, name)
-    }
-
-    /// Lets packets flow if the memory has been sealed.
-    fn take_sealed(&mut self) -> Result<Step, Fault> {
-        let State::Sealing(.., sealing) = &self.state else { return Ok(Step::Wait) };
-        match sealing.result() {
+    /// Returns an error if the memory could not be sealed against holes, or has one by now.
+    fn check_sealing(&mut self) -> Result<Step, Fault> {
+        let State::Up(_, sealing) = &mut self.state else { return Ok(Step::Wait) };
+        match sealing.as_ref().and_then(MappedElsewhere::result) {
             None => return Ok(Step::Wait),
             Some(Ok(_)) => {}
             Some(Err((region, MapError::Holes { .. }))) => return Err(Fault::Lost(region)),
             Some(Err((region, error))) => return Err(Fault::Map(region, error)),
         }
-        match std::mem::replace(&mut self.state, State::Waiting(Instant::now())) {
-            State::Sealing(session, rings, name, _) => Ok(self.begin(session, rings, name)),
-            state => {
-                self.state = state;
-                Ok(Step::Wait)
-            }
-        }
-    }
-
-    /// Whether the memory is being sealed. Nothing wakes a sleeper when that ends.
-    pub(super) fn is_sealing(&self) -> bool {
-        matches!(self.state, State::Sealing(..))
+        *sealing = None;
+        Ok(Step::Wait)
     }
 
     /// Returns what can be offered to a server with this HELLO.
@@ -284,9 +261,6 @@ impl Client {
             (Some(errno), _) => Some(format!("connect to {path}: {errno}")),
             (None, State::Greeting(_) | State::Introduced(..) | State::Offering(..)) if !self.failed => {
                 Some(format!("the server at {path} has not answered yet"))
-            }
-            (None, State::Sealing(..)) => {
-                Some(format!("the memory for the server at {path} is not sealed yet"))
             }
             _ => None,
         }

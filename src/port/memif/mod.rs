@@ -24,7 +24,7 @@
 //! outside of the peer's own memory is read or written. The peer's memory must be sealed against shrinking
 //! ([`Sealing`]), unless the caller accepts any. A peer can still take pages away. An access to them then is a SIGBUS,
 //! which takes the port down, and not the process. Memory through which bytes are copied is also sealed against holes, by
-//! each end, on a thread, before packets flow (ADR 0031).
+//! each end, on a thread: by a server before packets flow, and by a client as soon as its server has mapped it (ADR 0031).
 //!
 //! Two kinds of descriptors are accepted with messages: memory, which is mapped, and an eventfd(2), which is written
 //! and never read. Any other is refused and closed. A peer is woken by a call that never waits, whatever the peer does
@@ -120,6 +120,7 @@ use crate::sys::event::Watch;
 use crate::sys::fork::Birthplace;
 use crate::sys::seqpacket::Connection;
 use crate::sys::shared_event::Ringer;
+use crate::sys::slow_close::is_closing_deferred;
 use crate::sys::user::is_own;
 use client::Client;
 use error::Fault;
@@ -310,7 +311,10 @@ impl Conversation {
     fn is_hopeful(&self) -> bool {
         match self {
             Conversation::Client(client) => client.is_hopeful(),
-            Conversation::Server(server) => server.connections().next().is_some(),
+            // No thread maps memory while a program is about to give privileges up.
+            Conversation::Server(server) => {
+                server.connections().next().is_some() && !(server.is_mapping() && is_closing_deferred())
+            }
         }
     }
 
@@ -333,7 +337,7 @@ impl Conversation {
     /// Whether something goes on whose end wakes no sleeper.
     fn is_mapping(&self) -> bool {
         match self {
-            Conversation::Client(client) => client.is_sealing(),
+            Conversation::Client(_) => false,
             Conversation::Server(server) => server.is_mapping(),
         }
     }

@@ -5,7 +5,7 @@ use super::hand::{Hand, LOG2_SIZE, PACKETS, REGION, serves};
 use super::message::{Hello, Message, Text, VERSION};
 use super::ring::Descriptor;
 use super::*;
-use crate::sys::memfd::{SharedMemory, make_hole};
+use crate::sys::memfd::{SharedMemory, is_sealed, make_hole};
 use crate::sys::seqpacket::Listener;
 use std::os::fd::OwnedFd;
 
@@ -97,9 +97,9 @@ fn a_client_that_lends_is_told_that_the_server_must_accept_holes() {
     client.close();
 }
 
-/// Receives all that a client offers. Then makes a hole in its memory, or none, and connects it. Returns the connection and
-/// the memory.
-fn connect(listener: &Listener, client: &mut Side, makes_hole: bool) -> (Connection, OwnedFd) {
+/// Receives all that a client offers. Then makes a hole at the end of its memory, which is not used at first, or none, and
+/// connects it. Returns the connection, the memory, and where its last page lies.
+fn connect(listener: &Listener, client: &mut Side, makes_hole: bool) -> (Connection, OwnedFd, u64) {
     let connection = loop {
         client.idle();
         if let Some(connection) = listener.accept() {
@@ -113,37 +113,39 @@ fn connect(listener: &Listener, client: &mut Side, makes_hole: bool) -> (Connect
     let mut memory = None;
     loop {
         match hear(&connection, client) {
-            (Message::AddRegion(_), file) => memory = file,
+            (Message::AddRegion(region), Some(file)) => memory = Some((file, region.size - 4096)),
             (Message::Connect(_), _) => break,
             _ => {}
         }
         say(Message::Ack);
     }
-    let memory = memory.unwrap();
+    let (memory, last) = memory.unwrap();
     if makes_hole {
-        make_hole(&memory).unwrap();
+        make_hole(&memory, last).unwrap();
     }
     say(Message::Connected(Text::new("hand")));
-    (connection, memory)
+    (connection, memory, last)
 }
 
 /// Found in a review: while a server made holes in a client's memory, the client's worker waited at each access.
 #[test]
-fn a_server_that_made_a_hole_is_left_and_none_can_make_one_once_packets_flow() {
+fn a_server_that_made_a_hole_is_left_and_none_can_make_one_once_the_memory_is_sealed() {
     let path = fresh_path();
     let listener = Listener::new(&path).unwrap();
     let mut client = Side::client(&path, false);
     let end = Instant::now() + LONG;
     let _left = connect(&listener, &mut client, true);
     while !client.reason_or_up().contains("region 0: the peer took pages of the memory away") {
-        assert!(Instant::now() < end && !client.is_up(), "{:?}", client.port);
-        client.idle();
-    }
-    let (_connection, memory) = connect(&listener, &mut client, false);
-    while !client.is_up() {
         assert!(Instant::now() < end, "{:?}", client.port);
         client.idle();
     }
-    assert_eq!(make_hole(&memory), Err(Errno::PERM));
+    let (_connection, memory, last) = connect(&listener, &mut client, false);
+    while !(client.is_up() && is_sealed(&memory)) {
+        assert!(Instant::now() < end, "{:?}", client.port);
+        client.idle();
+    }
+    assert_eq!(make_hole(&memory, last), Err(Errno::PERM));
+    client.idle();
+    assert!(client.is_up());
     client.close();
 }

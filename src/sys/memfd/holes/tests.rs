@@ -64,7 +64,7 @@ fn memory_with_a_hole_or_in_which_its_owner_can_make_one_is_refused_and_none_can
 
     let ours = SharedMemory::new("test", 5 * PAGE).unwrap();
     let theirs = map(&ours, 5, &none).unwrap();
-    assert_eq!(make_hole(&*ours), Err(Errno::PERM));
+    assert_eq!(make_hole(&*ours, 0), Err(Errno::PERM));
     assert!(ours.write(100, b"hello") && theirs.write(4 * PAGE as u64, b"you"));
     let mut read = [0; 5];
     assert!(theirs.read(100, &mut read));
