@@ -11,7 +11,7 @@ pub use crate::sys::region::populating_while;
 pub use crate::sys::{bpf, xdp};
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 pub use crate::sys::{broker, privileges};
-pub use crate::sys::{clock, cpu, errno, event, memfd, stderr, stream};
+pub use crate::sys::{clock, cpu, errno, event, memfd, signal, stderr, stream};
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 pub use crate::sys::{netdev, netns};
 #[cfg(feature = "memif")]

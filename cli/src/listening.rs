@@ -90,7 +90,7 @@ impl Server {
     pub fn start<S: Service>(service: S) -> Result<Server, Failure> {
         let over = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(Shared { service, over: Arc::clone(&over), served: AtomicUsize::new(0) });
-        let listening = thread::Builder::new().name(S::NAME.into()).spawn(move || listen(&shared));
+        let listening = threads::spawn(S::NAME, move || listen(&shared));
         let listening = listening.map_err(|error| threads::none(&format!("the {}", S::NAME), &error))?;
         Ok(Server { over, listening: Some(listening) })
     }
@@ -147,7 +147,7 @@ fn start<S: Service>(shared: &Arc<Shared<S>>, connection: S::Connection) -> Opti
         |from: &Mutex<Option<S::Connection>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
     // Without a thread the slot is dropped with what the thread would have run.
     let (its, taken) = (Arc::clone(&connection), Slot::new(shared));
-    let thread = thread::Builder::new().name(format!("{} client", S::NAME)).spawn(move || {
+    let thread = threads::spawn(&format!("{} client", S::NAME), move || {
         let mut connection = take(&its);
         // Declared after the connection, so that it is dropped before it: a client that sees the end finds room.
         let slot = taken;

@@ -1,9 +1,13 @@
 //! Starts threads. That may fail: the limits of a user or of a control group are an ordinary reason.
+//!
+//! They leave the requests of signals to the main thread, which acts on them: it has then handled SIGUSR1 before it sees a
+//! SIGTERM that was sent after it.
 
 use crate::failure::Failure;
+use netmem::system::signal::without_requests;
 use std::fs;
 use std::io;
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 /// Starts a thread for `what` in `scope`.
 ///
@@ -14,7 +18,18 @@ pub fn start<'scope, 'env, T: Send + 'scope>(
     what: &str,
     body: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>, Failure> {
-    Builder::new().spawn_scoped(scope, body).map_err(|error| none(what, &error))
+    without_requests(|| Builder::new().spawn_scoped(scope, body)).map_err(|error| none(what, &error))
+}
+
+/// Starts a thread of this name.
+///
+/// # Errors
+/// The system's error if it cannot be started.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    without_requests(|| Builder::new().name(name.into()).spawn(body))
 }
 
 /// Returns the failure that there is no thread for `what`.

@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use terminal::terminal;
@@ -87,6 +87,55 @@ fn a_client_may_request_a_reload_and_the_recording_as_soon_as_the_socket_exists(
         assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
         assert!(stderr(&out).contains("configuration reloaded"), "{}", stderr(&out));
     }
+}
+
+/// Returns the signals that each thread of the process blocks, as bits, the first thread first.
+fn blocked(process: u32) -> Vec<(String, u64)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let mut tasks: Vec<_> = tasks.map(|task| task.expect("a thread").path()).collect();
+    tasks.sort_by_key(|task| !task.ends_with(process.to_string()));
+    // One that has just ended is left out.
+    let statuses = tasks.iter().filter_map(|task| fs::read_to_string(task.join("status")).ok());
+    let line = |status: &str, name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line of it");
+        line.trim().to_owned()
+    };
+    let bits = |status: &str| u64::from_str_radix(&line(status, "SigBlk:"), 16).expect("bits");
+    statuses.map(|status| (line(&status, "Name:"), bits(&status))).collect()
+}
+
+/// Seen: SIGUSR1 was given to a worker, and the SIGTERM after it to another thread. The worker got no core, and the run ended
+/// without the recording.
+#[test]
+fn only_the_main_thread_gets_signals_so_that_their_order_is_kept() {
+    let folder = Folder::new("whose");
+    let [control, metrics, to] = ["control", "metrics", "to"].map(|name| folder.path(name));
+    let mut child = start(&format!(
+        "forward --seconds 600 --workers 2 --mode pass --local-queue 10 --record 64 --record-to {} --control {} --metrics {}",
+        to.display(),
+        control.display(),
+        metrics.display()
+    ));
+    wait_while_it_runs(&mut child, "it listens", || {
+        UnixStream::connect(&control).is_ok() && UnixStream::connect(&metrics).is_ok()
+    });
+    let _client = UnixStream::connect(&control).expect("it listens");
+    // A recording to a pipe without a reader takes until the end.
+    assert!(Command::new("mkfifo").arg(&to).status().is_ok_and(|made| made.success()));
+    kill_process(Pid::from_child(&child), Signal::USR1).expect("kill(2)");
+    let (process, mut threads) = (child.id(), Vec::new());
+    // The main thread, two workers, the generator, the local queue, two sockets, a client, a recording.
+    wait_while_it_runs(&mut child, "there are all kinds of threads", || {
+        threads = blocked(process);
+        threads.len() >= 9 && threads.iter().any(|(name, _)| name == "recorder")
+    });
+    let requests = [Signal::HUP, Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2];
+    let requests: u64 = requests.iter().map(|signal| 1 << (signal.as_raw() - 1)).sum();
+    for (number, (_, blocked)) in threads.iter().enumerate() {
+        let wanted = if number == 0 { 0 } else { requests };
+        assert_eq!(blocked & requests, wanted, "{threads:x?}");
+    }
+    child.kill().and_then(|()| child.wait()).expect("it ends");
 }
 
 /// Seen: SIGHUP without `--config` and SIGUSR1 without `--record-to` ended the router at once (exit codes 129 and 138), and

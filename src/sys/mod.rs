@@ -39,6 +39,7 @@ pub mod reopen;
 pub mod seqpacket;
 #[cfg(feature = "memif")]
 pub mod shared_event;
+pub mod signal;
 #[cfg_attr(not(feature = "memif"), allow(dead_code))]
 pub(crate) mod slow_close;
 pub mod stderr;

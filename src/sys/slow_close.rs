@@ -19,6 +19,7 @@
 //! ([`close_deferred`]).
 
 use super::cpu;
+use super::signal::without_requests;
 use rustix::fs::fcntl_get_seals;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -221,7 +222,7 @@ fn start(close: impl FnOnce() + Send + 'static) -> io::Result<()> {
     if NO_THREADS.get() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    thread::Builder::new().name("close".into()).spawn(close).map(drop)
+    without_requests(|| thread::Builder::new().name("close".into()).spawn(close)).map(drop)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

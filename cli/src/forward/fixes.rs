@@ -4,12 +4,12 @@ use super::own_sockets::OwnSockets;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::sandbox;
+use crate::threads;
 use netmem::system::broker::{self, Request};
 use netmem_doctor::{Change, FIX_LOOKS, Host, Journal, JournalError, Wanted, findings, new_changes};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 /// The time that a run which ends without one of its workers waits for its changes to be undone.
@@ -156,7 +156,7 @@ pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, sockets: &OwnSock
     let its = Arc::clone(fixes);
     // Its lines are printed already.
     let take_back = move || done.send(take_back_by(is_by_broker, &its).ok()).ok();
-    let taking_back = thread::Builder::new().spawn(take_back);
+    let taking_back = threads::spawn("undo", take_back);
     if !is_by_broker {
         // A broker does the same once this process has ended.
         sockets.remove();

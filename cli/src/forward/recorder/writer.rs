@@ -9,6 +9,7 @@ use crate::forward::worker_setup::WorkerSetup;
 use crate::log::Level;
 use crate::recording_file;
 use crate::stopwatch::Stopwatch;
+use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
 use std::io;
 use std::path::PathBuf;
@@ -111,8 +112,7 @@ impl RecordWriter {
     fn begin(&mut self, why: String) -> Option<(Level, String)> {
         let (recordings, to) = (Arc::clone(&self.recordings), self.to.clone());
         let write = move || recording_file::write(recordings.read(&[]), &to);
-        let thread = thread::Builder::new().name("recorder".into()).spawn(write);
-        match thread {
+        match threads::spawn("recorder", write) {
             Ok(thread) => {
                 self.writing = Some((thread, why));
                 None
