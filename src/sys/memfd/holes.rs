@@ -46,8 +46,9 @@ impl HoleBudget {
     fn spend(&self, file: &impl AsFd, bytes: u64) -> Result<(), MapError> {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.forget_freed();
-        let left = self.most.saturating_sub(spent.files.values().sum());
-        if bytes > left || spent.files.len() >= FILES_MAX {
+        let is_full = spent.files.len() >= FILES_MAX;
+        let left = if is_full { 0 } else { self.most.saturating_sub(spent.files.values().sum()) };
+        if bytes > left {
             return Err(MapError::Holes { bytes, left });
         }
         let watch = spent.watch(file).map_err(MapError::Unwatched)?;

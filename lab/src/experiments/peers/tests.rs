@@ -5,7 +5,7 @@ use netmem::page::MemoryConfig;
 use netmem::pool::Pool;
 use netmem::port::Port;
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
-use netmem::port::memif::{MemifConfig, MemifPort, Role};
+use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
 use netmem_traffic::StreamConfig;
 
 use super::{Backlog, Ends, Flow, Path, Tools, lending};
@@ -25,7 +25,9 @@ fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port
     let tools = Tools::new(lending::memory(&config).unwrap(), frames).unwrap();
     let open = |role| {
         let lend = Some(lending::to_peers_of_ours());
-        let config = MemifConfig { role, ring: RING, lend, ..MemifConfig::default() };
+        // Memory that is lent cannot be sealed against holes.
+        let sealing = Sealing::HolesAllowed;
+        let config = MemifConfig { role, ring: RING, sealing, lend, ..MemifConfig::default() };
         Box::new(MemifPort::open(&folder.path("sock"), &tools.memory, &config).unwrap()) as Box<dyn Port>
     };
     let receiver = open(Role::Server);
