@@ -14,7 +14,7 @@ use netmem::packet::{HeadCache, Packet, Packets, ReadyPackets};
 use netmem::page::{BackingPreference, Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, MemPort};
-use netmem::port::memif::{Lend, MemifConfig, MemifPort, Role};
+use netmem::port::memif::{Lend, MemifConfig, MemifPort, Role, Sealing};
 use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::steer::{Mesh, MeshConfig, Source};
@@ -311,7 +311,7 @@ fn over_memif(memory: &Memory, w: &mut Worker, n: u64, zero_copy: bool) -> Resul
     let path = std::env::temp_dir().join(format!("netmem-instructions-{}", std::process::id()));
     // SAFETY: both ends are here, and neither writes while a reference to a frame's bytes is alive.
     let lend = zero_copy.then(|| unsafe { Lend::to_trusted_peers() });
-    let config = MemifConfig { lend, ring: 64, ..MemifConfig::default() };
+    let config = MemifConfig { lend, ring: 64, sealing: Sealing::HolesAllowed, ..MemifConfig::default() };
     let mut server = MemifPort::open(&path, memory, &MemifConfig { role: Role::Server, ..config.clone() })?;
     let mut client = MemifPort::open(&path, &lent, &config)?;
     while [server.state(), client.state()] != [PortState::Up, PortState::Up] {
