@@ -16,31 +16,31 @@ struct Row {
 
 const ROWS: [Row; 9] = [
     Row {
-        work: "A frame taken and given back (not written)",
+        work: "A frame allocated and freed (not written)",
         experiment: "rivals",
         over: ("netmem", "dpdk"),
         settings: &[("work", "frame"), ("burst", "1"), ("touch", "false"), ("cores", "same")],
     },
     Row {
-        work: "A frame taken, written and given back",
+        work: "A frame allocated, written and freed",
         experiment: "rivals",
         over: ("netmem", "dpdk"),
         settings: &[("work", "frame"), ("burst", "1"), ("touch", "true"), ("cores", "same")],
     },
     Row {
-        work: "Packets by 32, made, written and freed",
+        work: "Packets in bursts of 32, allocated, written and freed",
         experiment: "rivals",
         over: ("netmem", "dpdk"),
         settings: &[("work", "packet"), ("burst", "32"), ("touch", "true"), ("cores", "same")],
     },
     Row {
-        work: "Packets by 32, from core to core",
+        work: "Packets in bursts of 32, from core to core",
         experiment: "rivals",
         over: ("netmem", "dpdk"),
         settings: &[("work", "packet"), ("burst", "32"), ("cores", "cross")],
     },
     Row {
-        work: "Objects of 256 bytes by 64 in one call, written",
+        work: "Objects of 256 bytes, 64 in one call, written",
         experiment: "rivals",
         over: ("netmem", "mimalloc"),
         settings: &[
@@ -58,19 +58,19 @@ const ROWS: [Row; 9] = [
         settings: &[("role", "server"), ("bytes", "64")],
     },
     Row {
-        work: "Frames by 32, 64 bytes of each written",
+        work: "Frames in bursts of 32, 64 bytes of each written",
         experiment: "rivals",
         over: ("netmem", "dpdk"),
         settings: &[("work", "frame"), ("burst", "32"), ("touch", "true"), ("cores", "same")],
     },
     Row {
-        work: "A page of 4 KiB taken and given back",
+        work: "A page of 4 KiB allocated and freed",
         experiment: "page-fast-path",
         over: ("netmem", "tcmalloc"),
         settings: &[("bytes", "4096"), ("touch", "false")],
     },
     Row {
-        work: "Routing between veths by AF_XDP, all cores",
+        work: "Routing between veths over AF_XDP, all cores",
         experiment: "forward-xdp",
         over: ("netmem/ip", "kernel"),
         settings: &[("routes", "true")],
@@ -137,7 +137,7 @@ fn cell((ratio, is_undecided): (f64, bool)) -> String {
 fn cells(readme: &str) -> BTreeMap<String, Vec<String>> {
     let (_, table) = readme
         .split_once(
-            "| work | beside | Xeon | Xeon 207 | EPYC, Zen 3 | EPYC, Zen 4 | EPYC, Zen 5 | EPYC, Zen 1 | experiment |",
+            "| work | compared with | Xeon | Xeon 207 | EPYC, Zen 3 | EPYC, Zen 4 | EPYC, Zen 5 | EPYC, Zen 1 | experiment |",
         )
         .expect("the table of results");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -166,7 +166,7 @@ fn the_nine_figures_of_the_readme_are_those_of_the_reports_and_losses_and_undeci
     let [xeon, xeon_207, zen3, zen4, zen5, zen1] =
         losses.map(|n| ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"][n]);
     let said = format!(
-        "{xeon} of the nine on the Xeon, {xeon_207} on the Xeon 207, {zen3} on the EPYC of Zen 3, {zen4} on that of Zen 4, {zen5} on that of Zen 5 and {zen1} on that of Zen 1 are **losses**"
+        "Figures in bold are **losses**: {xeon} of the nine on the Xeon, {xeon_207} on the Xeon 207, {zen3} on the EPYC of Zen 3, {zen4} on that of Zen 4, {zen5} on that of Zen 5 and {zen1} on that of Zen 1."
     );
     assert!(readme.replace('\n', " ").contains(&said), "README.md does not say {said:?}");
     assert!(lost >= 3, "{lost} losses: a table of gains alone says too little");
@@ -200,7 +200,7 @@ fn the_largest_loss_of_the_readme_is_the_largest_of_the_reports() {
             if is_race && cost > worst.0 {
                 let pages = ratio["params"]["bytes"].as_u64().unwrap_or_default() / 4096;
                 let said = format!(
-                    "{pages} pages ({} KiB) taken and given back: {cost:.0} times {}'s time",
+                    "{pages} pages ({} KiB) takes {cost:.0} times {}'s time",
                     pages * 4,
                     variant("b")
                 );
