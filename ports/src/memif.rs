@@ -84,10 +84,7 @@ pub fn memif(text: &str) -> Result<Memif, String> {
             ("holes", _) if config.sealing == Sealing::Trusted => return Err(NO_SEALS_NO_HOLES.into()),
             ("unsealed", "ok") => config.sealing = Sealing::Trusted,
             ("holes", "ok") => (given.holes, config.sealing) = (true, Sealing::HolesAllowed),
-            ("holes", number) => {
-                (given.holes, given.number_of_holes) = (true, true);
-                config.holes = if number == "no" { 0 } else { holes_of(number)? };
-            }
+            ("holes", number) => (given.holes, config.holes) = (true, holes_of(number)?),
             ("lend", "yes") => lends = true,
             ("lend", "no") => lends = false,
             // The form from the time when lending was the default.
@@ -116,8 +113,6 @@ struct Given {
     access: bool,
     /// `holes=`.
     holes: bool,
-    /// `holes=no` or `holes=MIB`.
-    number_of_holes: bool,
 }
 
 /// Checks options against each other.
@@ -129,7 +124,7 @@ fn check(memif: &Memif, given: &Given) -> Result<(), String> {
     if given.copy && *lends {
         return Err("memif: copy=yes and lend=yes: leave one out; without lend=yes, bytes are copied".into());
     }
-    if given.number_of_holes && config.role == Role::Client {
+    if given.holes && config.sealing == Sealing::Required && config.role == Role::Client {
         return Err("memif: holes=no and holes=MIB are for role=server: a client makes the memory, and writes all of it"
             .into());
     }
@@ -152,8 +147,11 @@ fn check(memif: &Memif, given: &Given) -> Result<(), String> {
     Ok(())
 }
 
-/// The bytes of holes that a server fills, from a number of MiB.
+/// The bytes of holes that a server fills, from a number of MiB, or none.
 fn holes_of(mebibytes: &str) -> Result<u64, String> {
+    if mebibytes == "no" {
+        return Ok(0);
+    }
     let bytes = mebibytes.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << 20));
     bytes.ok_or_else(|| "memif: holes=MIB: give a number of MiB, no, or ok, as in holes=256".into())
 }

@@ -121,14 +121,9 @@ impl PeerDescriptor {
         PeerDescriptor { descriptor: Some(descriptor), unclosed: unclosed.clone() }
     }
 
-    /// Gives descriptors of one peer, each with something more, to `work` on a thread of its own. The work may wait for the
-    /// peer, and counts until it ends.
-    pub(super) fn run_for<T: Send + 'static>(
-        files: Vec<(PeerDescriptor, T)>,
-        work: impl FnOnce(Vec<(PeerDescriptor, T)>) + Send + 'static,
-    ) {
-        let unclosed = files.first().map(|(file, _)| file.unclosed.clone()).unwrap_or_default();
-        unclosed.run(move || work(files));
+    /// Where it counts while it is left.
+    pub(super) fn unclosed(&self) -> &Unclosed {
+        &self.unclosed
     }
 
     /// Drops `mapped`, and closes the descriptor, on a thread of their own.

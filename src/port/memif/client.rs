@@ -56,13 +56,6 @@ struct Terms {
     log2_size: u8,
 }
 
-/// Our ends of the rings that are offered, and their memory.
-#[derive(Debug)]
-struct Offered {
-    rings: Vec<Rings>,
-    memory: Arc<SharedMemory>,
-}
-
 #[derive(Debug)]
 enum State {
     /// There is no connection. The next attempt is made at this time.
@@ -73,7 +66,7 @@ enum State {
     /// made and cleared with each attempt.
     Introduced(Session, Terms),
     /// Sends one message after another, each when the one before has been acknowledged.
-    Offering(Session, Messages, Offered),
+    Offering(Session, Messages, Vec<Rings>),
     /// Packets flow. The server has mapped the memory, and could make holes in it: a thread seals it against them, unless
     /// that is done.
     Up(Session, Option<MappedElsewhere>),
@@ -144,9 +137,9 @@ impl Client {
                 }
             },
             (State::Introduced(session, terms), Message::Ack) => match self.offer(terms) {
-                Ok((mut left, offered)) => {
+                Ok((mut left, rings)) => {
                     say_next(&session, &mut left)?;
-                    self.state = State::Offering(session, left, offered);
+                    self.state = State::Offering(session, left, rings);
                     Ok(Step::Again)
                 }
                 Err(fault) => {
@@ -154,17 +147,13 @@ impl Client {
                     Err(fault)
                 }
             },
-            (State::Offering(session, mut left, offered), Message::Ack) if !left.is_empty() => {
+            (State::Offering(session, mut left, rings), Message::Ack) if !left.is_empty() => {
                 say_next(&session, &mut left)?;
-                self.state = State::Offering(session, left, offered);
+                self.state = State::Offering(session, left, rings);
                 Ok(Step::Again)
             }
-            (State::Offering(session, left, offered), Message::Connected(name)) if left.is_empty() => {
-                let Offered { rings, memory } = offered;
-                // A server that is lent frames is trusted.
-                let is_sealed = self.lent.is_none() && self.config.sealing == Sealing::Required;
-                let sealing = is_sealed.then(|| SharedMemory::seal_whole(memory, &self.unclosed));
-                self.state = State::Up(session, sealing);
+            (State::Offering(session, left, rings), Message::Connected(name)) if left.is_empty() => {
+                self.state = State::Up(session, self.seal(&rings));
                 self.up_since = Some(Instant::now());
                 Ok(Step::Up(rings, name.to_string()))
             }
@@ -173,6 +162,13 @@ impl Client {
                 Err(Fault::Unexpected(unexpected.name()))
             }
         }
+    }
+
+    /// Has the memory of these rings sealed against holes, unless frames are lent: a server that is lent frames is trusted.
+    fn seal(&self, rings: &[Rings]) -> Option<MappedElsewhere> {
+        let memory = rings.first().and_then(Rings::own_buffers)?;
+        let is_sealed = self.config.sealing == Sealing::Required;
+        is_sealed.then(|| SharedMemory::seal_whole(Arc::clone(memory), &self.unclosed))
     }
 
     /// Returns an error if the memory could not be sealed against holes, or has one by now.
@@ -214,14 +210,14 @@ impl Client {
     }
 
     /// Makes the memory for a server with these terms. Returns all messages that offer it, and its rings.
-    fn offer(&self, terms: Terms) -> Result<(Messages, Offered), Fault> {
+    fn offer(&self, terms: Terms) -> Result<(Messages, Vec<Rings>), Fault> {
         let Terms { queues, log2_size } = terms;
-        let Offer { messages, rings, memory } =
+        let Offer { messages, rings } =
             Offer::new(queues, log2_size, self.lent.as_deref(), self.config.frame_size)?;
         let messages = messages.into_iter().map(|(message, descriptor)| (message, Some(descriptor)));
         let mut left: Messages = messages.collect();
         left.push_back((Message::Connect(Text::new(NAME)), None));
-        Ok((left, Offered { rings, memory }))
+        Ok((left, rings))
     }
 
     /// Ends the connection, and sends the reason if the peer can use it.

@@ -21,8 +21,6 @@ pub(super) struct Offer {
     pub(super) messages: Vec<(Message, OwnedFd)>,
     /// Our ends.
     pub(super) rings: Vec<Rings>,
-    /// The memory of the rings, and of the buffers.
-    pub(super) memory: Arc<SharedMemory>,
 }
 
 #[cfg(test)]
@@ -61,7 +59,7 @@ impl Offer {
         let buffer = if lent.is_none() { frame_size } else { 0 };
         let len = bytes(queues, log2_size, buffer);
         let memory = SharedMemory::new("netmem-memif", len).map_err(|errno| lacks(errno.into()))?;
-        let mut offer = Offer { messages: Vec::new(), rings: Vec::new(), memory: Arc::clone(&memory) };
+        let mut offer = Offer { messages: Vec::new(), rings: Vec::new() };
         offer.say(Message::AddRegion(AddRegion { index: 0, size: len as u64 }), memory.as_fd())?;
         if let Some((region, file)) = lent.and_then(|region| Some((region, region.file()?))) {
             let said = AddRegion { index: FRAMES, size: region.len() as u64 };

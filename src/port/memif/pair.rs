@@ -5,9 +5,11 @@ use super::ring::{Descriptor, Lending, WakeFlag};
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
 use crate::pool::Frame;
 use crate::port::posted::{Posted, PostedQueue};
+use crate::sys::memfd::SharedMemory;
 use crate::sys::region::Region;
 use crate::sys::shared_event::SharedEvent;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 /// One end of a ring: frames are lent, or their bytes are copied.
 #[derive(Debug)]
@@ -73,6 +75,16 @@ pub(super) struct Rings {
     pub(super) bell: SharedEvent,
     /// Packets have been sent since the peer was last woken.
     pub(super) unannounced: bool,
+}
+
+impl Rings {
+    /// The memory of this process through which bytes are copied. None if frames are lent, or the memory is the peer's.
+    pub(super) fn own_buffers(&self) -> Option<&Arc<SharedMemory>> {
+        match &self.tx {
+            End::Copied(Copying::Own { memory, .. }) => Some(memory),
+            _ => None,
+        }
+    }
 }
 
 /// One queue, with or without a peer.

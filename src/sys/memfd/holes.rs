@@ -72,10 +72,10 @@ impl Spent {
 
     /// The watch of that file, whose name in /proc leads to it.
     fn watch(&mut self, file: &impl AsFd) -> Result<i32, Errno> {
-        if self.watches.is_none() {
-            self.watches = Some(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?);
-        }
-        let Some(watches) = &self.watches else { return Err(Errno::BADF) };
+        let watches = match &self.watches {
+            Some(watches) => watches,
+            None => self.watches.insert(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?),
+        };
         let name = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
         inotify::add_watch(watches, name, WatchFlags::DELETE_SELF)
     }
@@ -84,7 +84,6 @@ impl Spent {
 impl SharedMemory {
     /// Allocates the pages that are missing, if they are within the budget. The file must be sealed against holes.
     pub(super) fn fill_holes(&self, budget: &HoleBudget) -> Result<(), MapError> {
-        let Some((_, file)) = &self.held else { return Err(MapError::Refused(Errno::BADF)) };
         let mut holes = Vec::new();
         let mut bytes = 0;
         // The owner may fill holes meanwhile, and can make none.
@@ -97,9 +96,9 @@ impl SharedMemory {
         if bytes == 0 {
             return Ok(());
         }
-        budget.spend(file, bytes)?;
+        budget.spend(self, bytes)?;
         for hole in holes {
-            allocate(file, hole.clone()).map_err(MapError::Refused)?;
+            allocate(self, hole.clone()).map_err(MapError::Refused)?;
             // What is allocated and not yet used can still be given back, by a fallocate(2) of its owner that fails.
             for page in hole.step_by(PAGE) {
                 self.read(page as u64, &mut [0]);
@@ -110,8 +109,7 @@ impl SharedMemory {
 
     /// Returns the first pages from `at` on that are missing. Pages that were allocated and never written count as missing.
     fn next_hole(&self, at: usize) -> Result<Option<Range<usize>>, MapError> {
-        let Some((_, file)) = &self.held else { return Ok(None) };
-        let place = |whence| match seek(file, whence) {
+        let place = |whence| match seek(self, whence) {
             Ok(place) => Ok(usize::try_from(place).unwrap_or(usize::MAX)),
             // Behind the last page, or the last data.
             Err(Errno::NXIO) => Ok(usize::MAX),

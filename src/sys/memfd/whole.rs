@@ -24,6 +24,15 @@ pub type Mapped = Result<Vec<Arc<SharedMemory>>, (usize, MapError)>;
 pub struct MappedElsewhere(Receiver<Mapped>);
 
 impl MappedElsewhere {
+    /// Runs `work` on a thread of its own, which may wait for a peer, and counts there while it runs. If the result is not
+    /// taken, the thread drops it.
+    fn by(unclosed: &Unclosed, work: impl FnOnce() -> Mapped + Send + 'static) -> MappedElsewhere {
+        let (tell, told) = sync_channel(1);
+        // The receiver may be gone.
+        unclosed.run(move || drop(tell.send(work())));
+        MappedElsewhere(told)
+    }
+
     /// The result, once, when there is one.
     pub fn result(&self) -> Option<Mapped> {
         match self.0.try_recv() {
@@ -36,36 +45,30 @@ impl MappedElsewhere {
 }
 
 impl SharedMemory {
-    /// Maps the sealed regions of a peer, each of so many bytes, and fills their holes within the budget, on a thread of its
-    /// own, which may wait for the peer. If the result is not taken, the thread unmaps them.
+    /// Maps the sealed regions of a peer, each of so many bytes, seals them against holes, and fills their holes within the
+    /// budget, on a thread of its own.
     #[cold]
     pub fn map_whole(files: Vec<(PeerDescriptor, u64)>, budget: &HoleBudget) -> MappedElsewhere {
-        let (tell, told) = sync_channel(1);
         let budget = budget.clone();
-        PeerDescriptor::run_for(files, move |files| {
-            let mapped = SharedMemory::map_all(files, Sealing::Required).and_then(|regions| {
-                // Sealed only now: two of them may be one file.
-                for (at, region) in regions.iter().enumerate() {
-                    region.keep_whole(&budget).map_err(|error| (at, error))?;
-                }
-                Ok(regions)
-            });
-            // The receiver may be gone.
-            let _ = tell.send(mapped);
-        });
-        MappedElsewhere(told)
+        let unclosed = files.first().map(|(file, _)| file.unclosed().clone()).unwrap_or_default();
+        MappedElsewhere::by(&unclosed, move || {
+            let regions = SharedMemory::map_all(files, Sealing::Required)?;
+            // Sealed only now: two of them may be one file.
+            for (at, region) in regions.iter().enumerate() {
+                region.keep_whole(&budget).map_err(|error| (at, error))?;
+            }
+            Ok(regions)
+        })
     }
 
-    /// Seals memory that this process has made and a peer has mapped, on such a thread. It is an error if the peer has made
+    /// Seals memory that this process has made and a peer has mapped, on a thread of its own. It is an error if the peer has made
     /// holes.
     #[cold]
     pub fn seal_whole(memory: Arc<SharedMemory>, unclosed: &Unclosed) -> MappedElsewhere {
-        let (tell, told) = sync_channel(1);
-        unclosed.run(move || {
-            let sealed = memory.keep_whole(&HoleBudget::new(0)).map_err(|error| (0, error));
-            let _ = tell.send(sealed.map(|()| vec![memory]));
-        });
-        MappedElsewhere(told)
+        MappedElsewhere::by(unclosed, move || match memory.keep_whole(&HoleBudget::new(0)) {
+            Ok(()) => Ok(vec![memory]),
+            Err(error) => Err((0, error)),
+        })
     }
 
     /// Maps the regions of a peer, each of so many bytes. They may have holes.
