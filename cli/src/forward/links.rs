@@ -163,13 +163,13 @@ impl PortLink {
         Some(format!("{what}: {remedy}"))
     }
 
-    /// Reads the current end of the link. Returns a line if it has changed. If the interface is gone, the end stays
-    /// the same until there is another.
+    /// Reads the current end of the link, with the MTU that [`look_at_length`](Self::look_at_length) has read. Returns a line
+    /// if it has changed. If the interface is gone, the end stays the same until there is another.
     fn look_at_end(&mut self) -> Option<String> {
         if self.looks_at_other > 0 {
             return None;
         }
-        let now = self.port_interface.router_interface(self.end, interface(self.netdev.as_ref()?)?);
+        let now = self.port_interface.router_interface(self.end, self.interface()?);
         if now == self.end {
             return None;
         }
@@ -180,12 +180,12 @@ impl PortLink {
             None => format!("interface {name} now has MTU {}", now.mtu),
         })
     }
-}
 
-/// Returns the kernel's end of an interface, with its MAC address and MTU, or None if it is gone.
-fn interface(netdev: &Netdev) -> Option<Interface> {
-    let (mac, mtu) = (netdev.mac().ok()?, netdev.mtu().ok()?);
-    Some(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
+    /// Returns the kernel's end of the interface, with its MAC address and MTU, or None if it is gone.
+    fn interface(&self) -> Option<Interface> {
+        let mac = self.netdev.as_ref()?.mac().ok()?;
+        Some(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(self.mtu).unwrap_or(u16::MAX) })
+    }
 }
 
 #[cfg(test)]
