@@ -76,16 +76,17 @@ pub struct ForwardArgs {
     /// except with --path full or --ready-packets. The peer can then read and write all frames of this process at any time. Use
     /// lend=yes only if you trust the peer to write only when it is its turn. With peer= and lend=yes, the port lends frames of a
     /// pool of its own, on any path. The peer then sees no packets of other ports, and packets sent to the peer are copied.
-    /// A server maps only memory that is sealed against shrinking, and seals it against holes. So a client can take no page away,
-    /// which would make the server wait. Pages that a client has not written (DPDK's and VPP's) are allocated by the server, at most
-    /// 128 MiB for all clients whose memory still exists, or as many MiB as holes= says; with holes=no, none. With holes=ok the
-    /// server also maps memory that cannot be sealed against holes (netmem's with lend=yes). A client that copies has its memory
-    /// sealed likewise, unless it has holes=ok (for a server of which a secondary process of DPDK maps the memory later). With unsealed=ok it maps any memory
-    /// (DPDK's with zero-copy=yes); if the client then takes memory away, the port goes down.
-    /// The server's socket has the given mode (default 0600) and group, independent of the umask. Either end connects only to peers of the same user. With peer=UID it also connects to peers of
-    /// the user with that number (not a name), and with peer=any to all peers. A secret has up to 23 bytes. Every user of the
-    /// machine can read a secret on the command line. A secret in a file (its first line) can be read only by users who may read
-    /// the file.
+    /// A server maps only memory that is sealed against shrinking, and then seals it against holes: a client that took pages away would
+    /// make the server wait. The server allocates pages that its clients have not written (DPDK's and VPP's clients), at most 128 MiB for
+    /// all clients whose memory still exists, or the number of MiB in holes=. With holes=no it allocates none. With holes=ok a server
+    /// also maps memory that cannot be sealed against holes (of netmem's clients with lend=yes). With unsealed=ok a server maps any
+    /// memory (of DPDK's clients with zero-copy=yes); if the client then takes memory away, the port goes down. A client that copies has
+    /// its own memory sealed against holes too. Give it holes=ok if its server has a secondary process of DPDK, which maps the memory
+    /// later.
+    /// The server's socket has the given mode (default 0600) and group, independent of the umask. Either end connects only to peers of
+    /// the same user. With peer=UID it also connects to peers of the user with that number (not a name), and with peer=any to all peers.
+    /// A secret has up to 23 bytes. Every user of the machine can read a secret on the command line. A secret in a file (its first line)
+    /// can be read only by users who may read the file.
     ///
     /// packet:IFNAME[,kernel=none|control][,fanout=yes|no]  An interface through a packet socket. The interface must be up. The
     /// port works with every kernel and driver, and copies each frame once. With several workers, each has a socket of its own,
