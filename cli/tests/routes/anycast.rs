@@ -25,7 +25,7 @@ fn packet(src: &str, dst: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             [&Ipv6::new(src, dst, protocol, 64, length).to_bytes(), payload].concat()
         }
-        _ => panic!("{src} and {dst} are of two families"),
+        _ => panic!("{src} and {dst} have different IP versions"),
     }
 }
 

@@ -257,7 +257,7 @@ pub fn datagram(src: &str, dst: &str, hops: u8, payload: usize) -> Vec<u8> {
     match (src.parse().unwrap(), dst.parse().unwrap()) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => over_v4(Ipv4::new(src, dst, ipv4::UDP, hops, length), &body),
         (IpAddr::V6(src), IpAddr::V6(dst)) => over_v6((src, dst), ipv4::UDP, hops, &body),
-        _ => panic!("{src} and {dst} are of two families"),
+        _ => panic!("{src} and {dst} have different IP versions"),
     }
 }
 

@@ -42,7 +42,7 @@ fn too_big(src: &str, dst: &str, frame: &[u8]) -> Vec<u8> {
             let message = [Icmp::v6(2, 0, 1300, quoted, src, dst).as_bytes(), quoted].concat();
             over_v6((src, dst), icmp::PROTOCOL_V6, 64, &message)
         }
-        _ => panic!("{src} and {dst} are of two families"),
+        _ => panic!("{src} and {dst} have different IP versions"),
     }
 }
 
