@@ -305,13 +305,13 @@ pub(crate) fn is_refused(address: Ipv4Addr, fib: &Fib) -> bool {
 /// Returns true if no packet from or to this address may be forwarded: this network (0/8), loopback (127/8),
 /// multicast (not routed here), class E with the limited broadcast (RFC 1812 §5.3.7), and link-local (RFC 3927
 /// §2.7).
-const fn is_martian(address: Ipv4Addr) -> bool {
+pub(crate) const fn is_martian(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     matches!(first, 0 | 127 | 224..) || (first == 169 && second == 254)
 }
 
 /// Returns true for a martian that [`Allow::martians`] covers.
-const fn is_switched(martian: Ipv4Addr) -> bool {
+pub(crate) const fn is_switched(martian: Ipv4Addr) -> bool {
     matches!(martian.octets()[0], 0 | 127 | 240..) && !martian.is_broadcast()
 }
 

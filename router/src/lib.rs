@@ -10,6 +10,7 @@
 pub mod icmp;
 mod interface;
 pub mod ip;
+mod martians;
 mod output;
 mod reverse_path;
 pub mod route;
@@ -17,6 +18,7 @@ mod router;
 mod neighbour_queues;
 
 pub use interface::{Allow, Interface, ReversePath, ReversePathError};
+pub use martians::Unforwarded;
 pub use neighbour_queues::{NeighbourQueues, UnresolvedNeighbours, neighbour_queues};
 pub use output::{Output, OutputError, OutputRoute, output};
 pub use route::{Fib, FibControl, FibReader, Rib, Route, fib};

@@ -3,25 +3,10 @@
 use super::unfit::refuse;
 use crate::args::{ModeArg, RoutesArg};
 use crate::failure::Failure;
-use ipnet::IpNet;
-use netmem_router::Allow;
 use netmem_router::route::{OwnAddress, RibRoute, Route};
+use netmem_router::{Allow, Unforwarded};
 use std::collections::HashSet;
 use std::net::IpAddr;
-
-/// Networks to which no packet is forwarded, and what their addresses are.
-const NEVER: [(&str, &str); 7] = [
-    ("224.0.0.0/4", "multicast"),
-    ("169.254.0.0/16", "link-local"),
-    ("255.255.255.255/32", "broadcast"),
-    ("ff00::/8", "multicast"),
-    ("fe80::/10", "link-local"),
-    ("::/127", "unspecified and loopback"),
-    ("::ffff:0.0.0.0/96", "IPv4-mapped"),
-];
-
-/// Networks to which packets are forwarded only with `--martians forward`.
-const MARTIAN: [&str; 3] = ["0.0.0.0/8", "127.0.0.0/8", "240.0.0.0/4"];
 
 /// Rejects routes to ports that do not exist, two for one prefix, and a router without routes.
 pub fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) -> Result<(), Failure> {
@@ -44,17 +29,10 @@ pub fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeA
 /// Rejects routes that would forward nothing, since packets to all their destinations are dropped as martians.
 pub fn check_destinations(routes: &[Route], allow: Allow) -> Result<(), Failure> {
     for Route { prefix, .. } in routes {
-        let is_within = |net: &str| net.parse().is_ok_and(|net: IpNet| net.contains(prefix));
-        if let Some((_, what)) = NEVER.iter().find(|(net, _)| is_within(net)) {
-            return refuse(format!(
-                "--route for {prefix} has no effect: packets to {what} addresses are not forwarded; leave it out"
-            ));
-        }
-        if let Some(net) = MARTIAN.iter().find(|net| !allow.martians && is_within(net)) {
-            return refuse(format!(
-                "--route for {prefix} has no effect: packets to {net} are not forwarded; leave it out, or give --martians forward"
-            ));
-        }
+        let Some(why) = allow.unforwarded(*prefix) else { continue };
+        let switch =
+            if matches!(why, Unforwarded::Switched(_)) { ", or give --martians forward" } else { "" };
+        return refuse(format!("--route for {prefix} has no effect: {why}; leave it out{switch}"));
     }
     Ok(())
 }
