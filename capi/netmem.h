@@ -1074,6 +1074,29 @@ int netmem_packet_flow_hash_at(netmem_worker worker,
                                uint32_t *hash,
                                const char *site);
 
+/* Appends `lens[i]` bytes to the data of frame `i`, for each of `n` frames, as netmem_put does for one. Writes the address
+ * of the first appended byte of each to `to`: NULL for an invalid handle and for a frame whose tailroom is less, and for all
+ * frames if the worker, `frames` or `lens` is refused. The bytes are not cleared: write all of them.
+ * Returns 0, or the negative errno of the first frame that got no bytes. */
+int netmem_put_each_at(netmem_worker worker,
+                       const netmem_frame *frames,
+                       const uint32_t *lens,
+                       uint32_t n,
+                       void **to,
+                       const char *site);
+
+/* Appends `lens[i]` bytes to the data of packet `i`, for each of `n` packets, as netmem_packet_put does for one. Writes the
+ * address of the first appended byte of each to `to`: NULL for an invalid handle and for a packet whose last part is shared or
+ * has less tailroom, and for all packets if the worker, `packets` or `lens` is refused. The bytes are not cleared: write all of
+ * them.
+ * Returns 0, or the negative errno of the first packet that got no bytes. */
+int netmem_packet_put_each_at(netmem_worker worker,
+                              const netmem_packet *packets,
+                              const uint32_t *lens,
+                              uint32_t n,
+                              void **to,
+                              const char *site);
+
 /* Appends the parts of packet `other` to those of `packet`, without a copy. The handle of `other` becomes
  * invalid and its flow hash is lost. An offload of either is that of the whole packet then; if both have one, the
  * packet cannot be made one frame until netmem_packet_set_offload replaces them.
@@ -1940,6 +1963,8 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_packet_trim(...) netmem_packet_trim_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_set_flow_hash(...) netmem_packet_set_flow_hash_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_flow_hash(...) netmem_packet_flow_hash_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_put_each(...) netmem_put_each_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_put_each(...) netmem_packet_put_each_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_append(...) netmem_packet_append_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_prepend(...) netmem_packet_prepend_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_packet_split(...) netmem_packet_split_at(__VA_ARGS__, NETMEM_SITE)

@@ -3,7 +3,7 @@
 //! A C program holds a frame as a handle: a 64-bit word that names the frame and one use of it.
 //!
 //! - `table.rs` has the uses of frames. Only this file turns handles into frames, by the slots of `slots.rs`.
-//! - `objects.rs` has the uses of objects, pages, packets and shared frames. `packets.rs` turns the handles of
+//! - `objects.rs` has the uses of objects, pages, packets and shared frames, whose entries `entries.rs` finds. `packets.rs` turns the handles of
 //!   packets and shared frames into what they name.
 //! - `stock.rs` does the same for objects that a program has already, by their addresses. `census.rs` says where
 //!   they are, and `lock.rs` refuses a signal handler what the interrupted call holds.
@@ -24,6 +24,8 @@ mod api;
 mod census;
 #[allow(unsafe_code)]
 mod code;
+#[allow(unsafe_code)]
+mod entries;
 mod errno;
 mod failure;
 mod lane_packets;
@@ -31,7 +33,6 @@ mod lanes;
 #[allow(unsafe_code)]
 mod lock;
 mod misuse;
-#[allow(unsafe_code)]
 mod objects;
 mod opened;
 mod own;

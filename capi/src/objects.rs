@@ -15,139 +15,23 @@
 //! by [`Uses::give`] and leaves it by [`Uses::take`]; then the entry has no holder any more. The rules of who may change
 //! an entry, and how it passes to another worker, are those for frames.
 
+use crate::entries::{Entry, KIND, NUMBERS, Near, ended, entry, find_own, make, number};
 use crate::table::{Bad, End, GENERATION, HOLDER, LOOSE, NEXT, NONE, Tag, USE};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
-/// Position of the kind.
-const KIND_SHIFT: u32 = 29;
-/// The bits of the kind. Kinds 0 and 1 are frames, whose numbers are one bit longer.
-const KIND: u64 = 7 << KIND_SHIFT;
-/// Maximum number of entries.
-const NUMBERS: usize = 1 << KIND_SHIFT;
-/// Entries in a segment.
-const SEGMENT: usize = 1 << 14;
+pub use crate::entries::{Claim, What};
+
 /// Numbers that a worker takes, or gives up, in one step.
 const RUN: usize = 64;
 /// Maximum number of free numbers that a worker keeps.
 const KEPT: usize = 1024;
 
-type Segment = [Entry; SEGMENT];
-
-static DIRECTORY: [AtomicPtr<Segment>; NUMBERS / SEGMENT] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS / SEGMENT];
 /// Numbers from here on were never used.
 static FRESH: AtomicU32 = AtomicU32::new(0);
 /// Numbers that no worker has and whose uses are over.
 static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
-
-/// The kind of thing that a handle names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum What {
-    /// An object of a cache, or bytes of a size class.
-    Object = 2 << KIND_SHIFT,
-    /// A block of pages.
-    Page = 4 << KIND_SHIFT,
-    /// A packet.
-    Packet = 6 << KIND_SHIFT,
-    /// One of several claims on a frame.
-    Shared = 7 << KIND_SHIFT,
-}
-
-impl What {
-    /// Returns the kind of thing that a handle or an entry names, or None if it is none of these.
-    pub fn of(word: u64) -> Option<What> {
-        let kinds = [What::Object, What::Page, What::Packet, What::Shared];
-        kinds.into_iter().find(|kind| *kind as u64 == word & KIND)
-    }
-}
-
-/// The entry of one use at a time. All zeros are an entry that was never used.
-#[derive(Debug)]
-#[repr(C, align(32))]
-pub struct Entry {
-    use_: AtomicU64,
-    /// The address of an object, the number of a page, or the word of the bytes of a packet or shared frame.
-    at: AtomicU64,
-    /// The handle of the cache of an object, of the heads of a packet, or of the memory of other things.
-    of: AtomicU64,
-    /// The word of a packet's head. 0 while a call has the packet, and for other things.
-    head: AtomicU64,
-}
-
-/// A claim that is in an entry or has just left it.
-#[derive(Clone, Copy, Debug)]
-pub struct Claim {
-    pub at: u64,
-    pub of: u64,
-    pub head: u64,
-}
-
-impl Entry {
-    #[inline(always)]
-    fn claim(&self) -> Claim {
-        Claim { at: self.at.load(Relaxed), of: self.of.load(Relaxed), head: self.head.load(Relaxed) }
-    }
-
-    #[inline(always)]
-    fn put(&self, claim: Claim) {
-        self.of.store(claim.of, Relaxed);
-        self.put_thing(claim.at, claim.head);
-    }
-
-    #[inline(always)]
-    fn put_thing(&self, at: u64, head: u64) {
-        self.at.store(at, Relaxed);
-        self.head.store(head, Relaxed);
-    }
-
-    /// Ends the use of a valid handle; `change` is that of [`ended`].
-    #[inline(always)]
-    fn end(&self, word: u64, change: u64) {
-        // The next use of the entry may be of another kind. Its generation is different then.
-        self.use_.store((word & GENERATION).wrapping_add(change), Relaxed);
-    }
-}
-
-/// Returns the number that, added to the generation of a valid handle, gives the entry of a use that has ended so.
-#[inline(always)]
-fn ended(what: What, end: End) -> u64 {
-    NEXT | what as u64 | end as u64
-}
-
-/// Returns an entry, or None if it does not exist yet.
-#[inline(always)]
-fn entry(number: usize) -> Option<&'static Entry> {
-    // Acquire: pairs with the Release in `make`.
-    let segment = DIRECTORY.get(number / SEGMENT)?.load(Acquire);
-    // SAFETY: null, or a segment that is never freed.
-    Some(&unsafe { segment.as_ref() }?[number % SEGMENT])
-}
-
-/// Makes the segment of this entry, if it does not exist yet. Returns false if there is no memory for it.
-#[cold]
-fn make(number: usize) -> bool {
-    let Some(place) = DIRECTORY.get(number / SEGMENT) else { return false };
-    if !place.load(Relaxed).is_null() {
-        return true;
-    }
-    let layout = Layout::new::<Segment>();
-    // SAFETY: a segment has a size.
-    let new: *mut Segment = unsafe { alloc_zeroed(layout) }.cast();
-    if new.is_null() {
-        return false;
-    }
-    // Release: pairs with the Acquire in `entry`, which then sees the zeros. They are valid entries.
-    if place.compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
-        // SAFETY: it was allocated above with this layout, and no other thread has seen it.
-        unsafe { dealloc(new.cast(), layout) };
-    }
-    true
-}
 
 /// The uses of one worker, and the free numbers that it keeps for later uses.
 #[derive(Debug, Default)]
@@ -191,24 +75,6 @@ impl Uses {
         give(tag, what, self.numbers.pop()?, claim)
     }
 
-    /// Starts a use of each claim, as [`Uses::give`], and writes the handles to `places`. Returns the number of uses: it ends with
-    /// the claims, the places or the reserved numbers.
-    #[inline(always)]
-    pub fn give_all<'a>(
-        &mut self,
-        tag: &mut Tag,
-        what: What,
-        claims: impl ExactSizeIterator<Item = Claim>,
-        places: impl ExactSizeIterator<Item = &'a mut u64>,
-    ) -> usize {
-        let n = claims.len().min(places.len()).min(self.numbers.len());
-        let numbers = self.numbers.drain(self.numbers.len() - n..).rev();
-        for ((number, claim), place) in numbers.zip(claims).zip(places) {
-            *place = give(tag, what, number, claim).unwrap_or(0);
-        }
-        n
-    }
-
     /// Ends a use. Returns the claim, or None if the handle is invalid.
     #[inline(always)]
     pub fn take(&mut self, tag: &mut Tag, what: What, word: u64, end: End) -> Option<Claim> {
@@ -220,19 +86,63 @@ impl Uses {
         Some(claim)
     }
 
-    /// Returns an iterator that ends the uses of `words`, in order, and yields their claims. It stops at an invalid handle and at a
-    /// claim that is not of `of`. The caller takes at most [`RUN`] claims and then calls [`Taking::finish`].
+    /// Starts a use of each item with a reserved number, and writes the handles to `places`. `claim` makes the claim of the item
+    /// at an index. Returns the number of uses: it ends with the items, the places or the reserved numbers.
     #[inline(always)]
-    pub fn taking<'a>(
-        &'a mut self,
-        tag: &'a mut Tag,
+    pub fn give_all<T>(
+        &mut self,
+        tag: &mut Tag,
         what: What,
-        words: &'a [u64],
-        end: End,
+        (items, claim): (&[T], impl Fn(usize, &T) -> Claim),
+        places: &mut [u64],
+    ) -> usize {
+        let most = items.len().min(places.len()).min(self.numbers.len());
+        let (own, reserved) = (tag.holder() | what as u64, self.numbers.len() - most);
+        let (numbers, items, places) = (&self.numbers[reserved..], &items[..most], &mut places[..most]);
+        let mut given = 0;
+        // Numbers whose entries lie in one segment are handled together.
+        while let Some(near) = numbers.get(given).and_then(|number| Near::of(own, u64::from(*number))) {
+            let of_run = numbers[given..].iter().zip(&items[given..]).zip(&mut places[given..]);
+            for ((&number, item), place) in of_run {
+                let Some(entry) = near.entry(number) else { break };
+                *place = entry.start(own, claim(given, item)) | u64::from(number);
+                given += 1;
+            }
+        }
+        self.numbers.drain(reserved..reserved + given);
+        given
+    }
+
+    /// Ends the uses of `words`, at most [`RUN`], in order, and moves their claims into `places` by `put`. It stops at an invalid
+    /// handle, at one whose entry lies in another segment than the first, at a claim that is not of `of`, where `put` returns false,
+    /// and at the end of the places. Returns the number of uses that it ended.
+    #[inline(always)]
+    pub fn take_all<P>(
+        &mut self,
+        tag: &mut Tag,
+        what: What,
+        (words, end): (&[u64], End),
         of: u64,
-    ) -> Taking<'a> {
-        let (own, change) = (tag.holder() | what as u64, ended(what, end));
-        Taking { uses: self, words, n: 0, own, change, of }
+        (places, put): (&mut [P], impl Fn(&mut P, Claim) -> bool),
+    ) -> usize {
+        let most = words.len().min(places.len()).min(RUN);
+        let own = tag.holder() | what as u64;
+        let Some(near) = words.first().and_then(|word| Near::of(own, *word)) else { return 0 };
+        // Turns a valid handle without its number into the entry of the ended use: its holder and kind go.
+        let change = ended(what, end).wrapping_sub(own);
+        let mut taken = 0;
+        for (&word, place) in words[..most].iter().zip(&mut places[..most]) {
+            let Some(entry) = near.find(word) else { break };
+            let claim = entry.claim();
+            if claim.of != of || !put(place, claim) {
+                break;
+            }
+            entry.use_.store((word & (USE | KIND)).wrapping_add(change), Relaxed);
+            taken += 1;
+        }
+        self.make_room(taken);
+        self.numbers.extend(words[..taken].iter().map(|&word| number(word) as u32));
+        taken
     }
 
     /// Makes room for `n` more numbers, at most [`RUN`].
@@ -251,78 +161,17 @@ impl Uses {
     }
 }
 
-#[inline(always)]
-fn number(word: u64) -> usize {
-    word as usize & (NUMBERS - 1)
-}
-
-/// An iterator over claims. Each use ends when its claim is taken.
-pub struct Taking<'a> {
-    uses: &'a mut Uses,
-    words: &'a [u64],
-    /// The number of uses that have ended: those of the first words.
-    n: usize,
-    /// Holder and kind of a valid handle.
-    own: u64,
-    /// The change of [`ended`].
-    change: u64,
-    /// The cache or the heads of the claims.
-    of: u64,
-}
-
-impl Iterator for Taking<'_> {
-    type Item = Claim;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Claim> {
-        let word = *self.words.get(self.n)?;
-        let entry = find_own(self.own, word)?;
-        let claim = entry.claim();
-        if claim.of != self.of {
-            return None;
-        }
-        entry.end(word, self.change);
-        self.n += 1;
-        Some(claim)
-    }
-}
-
-impl Taking<'_> {
-    /// Keeps the numbers of the ended uses for later uses. Returns the number of them.
-    #[inline(always)]
-    pub fn finish(self) -> usize {
-        let taken = &self.words[..self.n];
-        self.uses.make_room(taken.len());
-        self.uses.numbers.extend(taken.iter().map(|&word| number(word) as u32));
-        taken.len()
-    }
-}
-
 /// Stores a claim in a free entry and returns its handle, or None if there is no such entry.
 #[inline(always)]
 fn give(tag: &mut Tag, what: What, number: u32, claim: Claim) -> Option<u64> {
     let entry = entry(number as usize)?;
-    let use_ = entry.use_.load(Relaxed) & GENERATION | tag.holder() | what as u64;
-    entry.put(claim);
-    entry.use_.store(use_, Relaxed);
-    Some(use_ | u64::from(number))
+    Some(entry.start(tag.holder() | what as u64, claim) | u64::from(number))
 }
 
 /// Returns the entry of a handle, or None if the handle is invalid, of another kind, or of another worker.
 #[inline(always)]
 fn find(tag: &Tag, what: What, word: u64) -> Option<&'static Entry> {
     find_own(tag.holder() | what as u64, word)
-}
-
-/// Works as [`find`]; `own` is the holder and the kind.
-#[inline(always)]
-fn find_own(own: u64, word: u64) -> Option<&'static Entry> {
-    if (word ^ own) & (HOLDER | KIND) != 0 {
-        return None;
-    }
-    // Relaxed: if the entry names this worker, this worker wrote it. An entry with a holder has no end, so it equals the handle but
-    // for the number.
-    entry(number(word)).filter(|entry| entry.use_.load(Relaxed) == word & (USE | KIND))
 }
 
 /// Returns the claim of a handle, or None if the handle is invalid. The claim is usable while the tag is
@@ -353,6 +202,30 @@ pub fn change<R>(
     let (at, head, done) = change(entry.claim())?;
     entry.put_thing(at, head);
     Some(done)
+}
+
+/// Calls `change` with the claim of each handle and an item of `items`, and stores the word that it returns as the claim's first
+/// (`at`). It stops at an invalid handle, at one whose entry lies in another segment than the first, where `change` returns None,
+/// and at the end of the items. Returns the number of claims that were changed.
+#[inline(always)]
+pub fn change_all<P>(
+    tag: &mut Tag,
+    what: What,
+    words: &[u64],
+    items: impl Iterator<Item = P>,
+    change: impl Fn(Claim, P) -> Option<u64>,
+) -> usize {
+    let Some(near) = words.first().and_then(|word| Near::of(tag.holder() | what as u64, *word)) else {
+        return 0;
+    };
+    let mut changed = 0;
+    for (&word, item) in words.iter().zip(items) {
+        let Some(entry) = near.find(word) else { break };
+        let Some(at) = change(entry.claim(), item) else { break };
+        entry.at.store(at, Relaxed);
+        changed += 1;
+    }
+    changed
 }
 
 /// Detaches a thing, so that any worker can attach it. Returns the handle for that.

@@ -11,9 +11,11 @@
 use crate::misuse::Kind;
 use crate::objects::{self, Claim, Uses, What};
 use crate::table::{End, Tag};
-use netmem::{Packet, Packets, SharedFrame};
-use std::mem::ManuallyDrop;
+use netmem::{Frame, Packet, Packets, SharedFrame};
+use std::ffi::c_void;
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
+use std::ptr;
 
 /// Returns the two words that an entry stores for a packet: of its frame (0 if it has several parts) and of its head.
 #[inline(always)]
@@ -90,18 +92,23 @@ pub fn take(uses: &mut Uses, tag: &mut Tag, word: u64, end: End) -> Result<(Pack
     unsafe { packet(claim) }.map(|packet| (packet, claim.of)).ok_or(Kind::MadeUp)
 }
 
-/// Starts a use of each packet with reserved numbers and writes the handles to `places`; `heads` are the handles of the packets' heads. Returns
-/// the number of uses.
+/// Starts a use of each packet, for which numbers are reserved, and writes the handles to `places`, of which there are at
+/// least as many. `heads` returns the handle of the heads of the packet at an index. Returns the number of packets.
 #[inline(never)]
-pub fn give_all<'a>(
+pub fn give_all(
     uses: &mut Uses,
     tag: &mut Tag,
     packets: &mut Packets,
-    heads: impl ExactSizeIterator<Item = u64>,
-    places: impl ExactSizeIterator<Item = &'a mut u64>,
+    heads: impl Fn(usize) -> u64,
+    places: &mut [u64],
 ) -> usize {
-    let claims = packets.drain().zip(heads).map(|(packet, of)| claim(packet, of));
-    uses.give_all(tag, What::Packet, claims, places)
+    let of_packet = |at, packet: &Packet| {
+        // SAFETY: the list forgets its packets below, and nothing before that panics.
+        claim(unsafe { ptr::read(packet) }, heads(at))
+    };
+    let n = uses.give_all(tag, What::Packet, (packets, of_packet), places);
+    packets.drain().take(n).for_each(mem::forget);
+    n
 }
 
 /// Ends the uses of a run of packets that have the same heads, and appends the packets to `to`, which has room. The run begins with the first
@@ -124,10 +131,14 @@ pub fn take_run(
     if heads.is_some_and(|heads| heads != of) {
         return Err(Kind::WrongCache);
     }
-    let mut taking = uses.taking(tag, What::Packet, run, end, of);
-    // SAFETY: each claim has left its entry.
-    to.extend(taking.by_ref().map_while(|claim| unsafe { packet(claim) }));
-    Ok((taking.finish(), of))
+    let put = |place: &mut MaybeUninit<Packet>, claim| {
+        // SAFETY: the claim leaves its entry if this returns true.
+        unsafe { packet(claim) }.map(|packet| place.write(packet)).is_some()
+    };
+    // SAFETY: as many packets are written, from the front, as uses are ended.
+    let n =
+        unsafe { to.append_with(|places| uses.take_all(tag, What::Packet, (run, end), of, (places, put))) };
+    Ok((n, of))
 }
 
 /// Takes a packet out of its entry for the time of a call, and returns it with the handle of its heads. The
@@ -183,6 +194,20 @@ pub fn change<R>(tag: &mut Tag, word: u64, change: impl FnOnce(&mut Packet, u64)
         Some((at, head, done))
     });
     done.ok_or_else(|| why(word, false))
+}
+
+/// Appends bytes to packets, from the front: as many as the length beside each address, where that of the first byte is written.
+/// Stops at a packet that is not one empty frame with room in its first chunk, at an invalid handle, and at one whose entry lies in
+/// another segment than the first. Returns the number of packets that got their bytes.
+#[inline(never)]
+pub fn put_first(tag: &mut Tag, words: &[u64], lens: &[u32], to: &mut [*mut c_void]) -> usize {
+    objects::change_all(tag, What::Packet, words, lens.iter().zip(to), |claim, (len, to)| {
+        let frame = NonZeroU64::new(claim.at)?;
+        // SAFETY: the frame is not dropped, and only this call uses the entry.
+        let mut frame = ManuallyDrop::new(unsafe { Frame::from_raw(frame) });
+        *to = frame.put_first(*len as usize)?.as_mut_ptr().cast();
+        Some(ManuallyDrop::into_inner(frame).into_raw().get())
+    })
 }
 
 /// Starts a use of a shared frame with a reserved number. Returns the handle.

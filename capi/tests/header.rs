@@ -139,6 +139,7 @@ fn generated() -> String {
         "heads",
         "packet",
         "packet_data",
+        "put",
         "packet_parts",
         "ready",
         "shared",

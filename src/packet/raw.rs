@@ -1,12 +1,14 @@
-//! A packet as two words, for code that cannot keep a `Packet`: a program in another language.
+//! Packets as words, for code that cannot keep a `Packet`: a program in another language.
 //!
 //! # Unsafe code
 //! Words become a packet again. The caller promises that the words are valid and that each pair is used once. Both
 //! halves are claims that were given up as words, the frame's by [`Frame::into_raw`].
 
 use super::packet::Packet;
+use super::packets::Packets;
 use crate::pool::Frame;
 use crate::slab::Object;
+use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
 
 impl Packet {
@@ -45,5 +47,44 @@ impl Packet {
     pub unsafe fn from_raw(head: NonZeroU64, frame: Option<NonZeroU64>) -> Packet {
         // SAFETY: the caller's promise, for each half.
         unsafe { Packet::new(Object::from_word(head), frame.map(|frame| Frame::from_raw(frame))) }
+    }
+}
+
+impl Packets {
+    /// Appends the packets that `write` writes to the first of the free places. `write` is given [`Packets::room`] places and
+    /// returns the number of packets, as this call does. If `write` panics, the packets that it has written are leaked.
+    ///
+    /// Use it for packets that are made of words in a loop: it checks no room for each packet, as [`Packets::extend`] does.
+    ///
+    /// ```
+    /// # use netmem::{HeadCache, Memory, MemoryConfig, Packet, Packets, Pool, PoolConfig};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// # let heads = HeadCache::new(&memory)?;
+    /// let mut packets = Packets::new();
+    /// let (head, frame) = heads.alloc(&mut w, &pool).ok_or("no packet")?.into_raw();
+    /// // SAFETY: one packet is written, to the first place. Its words are taken once.
+    /// let n = unsafe {
+    ///     packets.append_with(|places| {
+    ///         places[0].write(Packet::from_raw(head, frame));
+    ///         1
+    ///     })
+    /// };
+    /// assert_eq!((n, packets.len()), (1, 1));
+    /// heads.free_bulk(&mut w, &mut packets);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `write` returns the number of places, from the first on, to which it wrote packets.
+    #[inline(always)]
+    pub unsafe fn append_with(&mut self, write: impl FnOnce(&mut [MaybeUninit<Packet>]) -> usize) -> usize {
+        let (before, room) = (self.len(), self.room());
+        let packets = self.all_mut();
+        let n = write(&mut packets.spare_capacity_mut()[..room]);
+        // SAFETY: the caller's promise; the first `n` places behind the packets are packets.
+        unsafe { packets.set_len(before + n) };
+        n
     }
 }

@@ -31,6 +31,7 @@ mod pool;
 mod port;
 mod port_open;
 mod port_state;
+mod put;
 mod raw;
 mod raw_data;
 mod raw_move;

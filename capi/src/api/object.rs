@@ -255,9 +255,11 @@ fn take(
     if cache.is_some_and(|cache| cache != of) {
         return Err(Kind::WrongCache);
     }
-    let mut taking = uses.taking(tag, What::Object, words, End::Freed, of);
-    freed.iter_mut().zip(&mut taking).for_each(|(at, claim)| *at = address(claim));
-    Ok((taking.finish(), of))
+    let put = |place: &mut NonNull<u8>, claim| {
+        *place = address(claim);
+        true
+    };
+    Ok((uses.take_all(tag, What::Object, (words, End::Freed), of, (freed, put)), of))
 }
 
 /// Why an object cannot be freed by this word.

@@ -39,8 +39,8 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_packet_alloc";
-    // SAFETY: the promise of C.
-    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    // SAFETY: the promise of C; a netmem_packet is one word.
+    let (site, places) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { pools, heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     let (heads_of, pool_of, places) = match (
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
         [place] if uses.reserve(1) => {
             let made = heads_of.alloc(worker, pool_of);
             let word = made.map(|packet| packets::give(uses, tag, packet, heads.word));
-            word.map(|word| place.word = word).into_iter().count()
+            word.map(|word| *place = word).into_iter().count()
         }
         places => alloc((heads_of, heads.word), (pool_of, worker), (uses, tag), packets, places),
     };
@@ -87,7 +87,7 @@ fn alloc(
     (pool, worker): (&Pool, &mut Worker),
     (uses, tag): (&mut Uses, &mut Tag),
     packets: &mut Packets,
-    places: &mut [netmem_packet],
+    places: &mut [u64],
 ) -> usize {
     let mut got = 0;
     for places in places.chunks_mut(BATCH_MAX) {
@@ -111,21 +111,20 @@ pub fn give_all(
     (packets, of): (&mut Packets, u64),
     (uses, tag): (&mut Uses, &mut Tag),
     (heads, worker): (&HeadCache, &mut Worker),
-    places: &mut [netmem_packet],
+    places: &mut [u64],
 ) -> usize {
     if !uses.reserve(packets.len()) {
         heads.free_bulk(worker, packets);
         return 0;
     }
-    let heads = iter::repeat_n(of, packets.len());
-    packets::give_all(uses, tag, packets, heads, places.iter_mut().map(|place| &mut place.word))
+    packets::give_all(uses, tag, packets, |_| of, places)
 }
 
 /// Records, while tracing is on, where packets were allocated and the pool of their frames.
 #[inline(always)]
-pub fn note_given(packets: &[netmem_packet], pool: u64, site: Site) {
+pub fn note_given(packets: &[u64], pool: u64, site: Site) {
     if sites::is_on() {
-        sites::note_given(packets.iter().map(|packet| packet.word), pool, site);
+        sites::note_given(packets.iter().copied(), pool, site);
     }
 }
 
@@ -157,8 +156,9 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_packet_from_frames";
-    // SAFETY: the promise of C; the frames are only read.
-    let (site, frames, places) = unsafe { (Site::new(site), words(frames.cast_mut(), n), words(packets, n)) };
+    // SAFETY: the promise of C; the frames are only read, and a netmem_packet is one word.
+    let (site, frames, places) =
+        unsafe { (Site::new(site), words(frames.cast_mut(), n), words(packets.cast::<u64>(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { heads: known, packets, worker, tag, uses, memory_word, .. } = &mut *inside;
     let (heads_of, frames, places) =

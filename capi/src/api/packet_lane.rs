@@ -112,8 +112,8 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_lane_receive_packets";
-    // SAFETY: the promise of C.
-    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    // SAFETY: the promise of C; a netmem_packet is one word.
+    let (site, places) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { lanes, packets, worker, tag, uses, held, .. } = &mut *inside;
     let (receiving, places) = match (end(&mut lanes.receiving, End::Receiver, (lane, CALL, site)), places) {
@@ -134,11 +134,10 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
         }
         let came = receiving.packets.receive(worker, burst.len(), packets);
         let marks = &receiving.packets.marks[..came];
-        let heads = marks.iter().map(|mark| mark.heads);
-        packets::give_all(uses, tag, packets, heads, burst.iter_mut().map(|place| &mut place.word));
+        packets::give_all(uses, tag, packets, |at| marks[at].heads, burst);
         if sites::is_on() {
             for (mark, place) in marks.iter().zip(&*burst) {
-                sites::note_given(iter::once(place.word), mark.pool, site);
+                sites::note_given(iter::once(*place), mark.pool, site);
             }
         }
         receiving.finish_packets(came);

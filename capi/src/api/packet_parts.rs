@@ -114,7 +114,7 @@ fn second(
             to[0].word = packets::give(uses, tag, made, of);
             *held += 1;
             if sites::is_on() {
-                note_given(slice::from_ref(&to[0]), traced_pool(packet.word), site);
+                note_given(slice::from_ref(&to[0].word), traced_pool(packet.word), site);
             }
             0
         }

@@ -37,8 +37,8 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_port_rx_packets";
-    // SAFETY: the promise of C.
-    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    // SAFETY: the promise of C; a netmem_packet is one word.
+    let (site, places) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { ports, heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     let (open, heads_of, places) = match (

@@ -91,8 +91,8 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_ready_alloc";
-    // SAFETY: the promise of C.
-    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    // SAFETY: the promise of C; a netmem_packet is one word.
+    let (site, places) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { pools, ready: known, heads, packets, worker, tag, uses, held, memory_word, .. } =
         &mut *inside;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
     let got = match &mut *places {
         [place] if uses.reserve(1) => {
             let word = from.ready.get(worker).map(|packet| packets::give(uses, tag, packet, from.heads));
-            word.map(|word| place.word = word).into_iter().count()
+            word.map(|word| *place = word).into_iter().count()
         }
         places => alloc(from, (heads_of, worker), (uses, tag), packets, places),
     };
@@ -131,7 +131,7 @@ fn alloc(
     (heads, worker): (&HeadCache, &mut Worker),
     (uses, tag): (&mut Uses, &mut Tag),
     packets: &mut Packets,
-    places: &mut [netmem_packet],
+    places: &mut [u64],
 ) -> usize {
     let mut got = 0;
     for places in places.chunks_mut(BATCH_MAX) {

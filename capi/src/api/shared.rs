@@ -18,7 +18,7 @@ use crate::workers::{Inside, State, go_in};
 use netmem::SharedFrame;
 use netmem::pool::NoRoom;
 use std::ffi::{c_char, c_int, c_void};
-use std::{iter, ptr, slice};
+use std::{iter, ptr};
 
 /// Records that a thing became another one of the same pool.
 #[cold]
@@ -305,8 +305,8 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_packet_from_shared";
-    // SAFETY: the promise of C.
-    let (site, to) = unsafe { (Site::new(site), words(packet, 1)) };
+    // SAFETY: the promise of C; a netmem_packet is one word.
+    let (site, to) = unsafe { (Site::new(site), words(packet.cast::<u64>(), 1)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { heads: known, packets, worker, tag, uses, memory_word, .. } = &mut *inside;
     let (heads_of, to) = match (look_up(&HEADS, known, *memory_word, (heads.word, CALL, site)), to) {
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
     packets::take_shared(uses, tag, shared.word, End::Moved).into_iter().for_each(|claim| claim.free(worker));
     if sites::is_on() {
         sites::note_ended(iter::once(shared.word), site);
-        note_given(slice::from_ref(&to[0]), traced_pool(shared.word), site);
+        note_given(to, traced_pool(shared.word), site);
     }
     0
 }

@@ -108,6 +108,16 @@ static void refused_bursts(void)
     OLD();
     CHECK(netmem_packet_first_parts(worker, packets, 2, parts) < 0 && NOTHING(parts));
     CHECK(netmem_spans(worker, frames, 2, NULL) == -EFAULT && netmem_spans(closed, frames, 2, NULL) < 0);
+    void *to[2] = {&old, &old};
+    uint32_t lens[2] = {1, 1};
+#define NONE_OF(to) (to[0] == NULL && to[1] == NULL && (to[0] = to[1] = &old) != NULL)
+    CHECK(netmem_put_each(closed, frames, lens, 2, to) < 0 && NONE_OF(to));
+    CHECK(netmem_put_each(worker, NULL, lens, 2, to) == -EFAULT && NONE_OF(to));
+    CHECK(netmem_put_each(worker, frames, NULL, 2, to) == -EFAULT && NONE_OF(to));
+    CHECK(netmem_packet_put_each(closed, packets, lens, 2, to) < 0 && NONE_OF(to));
+    CHECK(netmem_packet_put_each(worker, NULL, lens, 2, to) == -EFAULT && NONE_OF(to));
+    CHECK(netmem_packet_put_each(worker, packets, lens, 2, to) < 0 && NONE_OF(to));
+    CHECK(netmem_put_each(worker, frames, lens, 2, NULL) == -EFAULT && netmem_len(worker, frames[0]) == 0);
     CHECK(netmem_free(worker, frames, 2) == 0);
 }
 

@@ -71,6 +71,18 @@ static int put_after_free(void)
     return errno_of_null(netmem_put(worker, freed(), 1));
 }
 
+static int put_in_a_burst_after_free(void)
+{
+    netmem_frame frames[3] = {one(), {0}, one()};
+    frames[1] = freed();
+    uint32_t lens[3] = {1, 2, 3};
+    void *to[3];
+    int said = netmem_put_each(worker, frames, lens, 3, to);
+    CHECK(to[0] == netmem_data(worker, frames[0]) && to[1] == NULL && netmem_len(worker, frames[2]) == 3);
+    CHECK(netmem_free(worker, frames, 1) == 0 && netmem_free(worker, frames + 2, 1) == 0);
+    return said;
+}
+
 static int trimmed_after_free(void)
 {
     return netmem_trim(worker, freed(), 0);
@@ -601,6 +613,7 @@ static const struct {
     CASE(looked_at_after_free, -ESTALE, "used_after_free"),
     CASE(data_after_free, 0, "used_after_free"),
     CASE(put_after_free, 0, "used_after_free"),
+    CASE(put_in_a_burst_after_free, -ESTALE, "used_after_free"),
     CASE(trimmed_after_free, -ESTALE, "used_after_free"),
     CASE(detached_after_free, -ESTALE, "used_after_free"),
     CASE(freed_after_its_place_was_given_out_again, -ESTALE, "stale"),

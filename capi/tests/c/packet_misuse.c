@@ -102,6 +102,18 @@ static int packet_put_after_free(void)
     return 0;
 }
 
+static int packet_put_in_a_burst_after_free(void)
+{
+    netmem_packet packets[2] = {{0}, a_packet("good")};
+    packets[0] = freed();
+    uint32_t lens[2] = {1, 2};
+    void *to[2];
+    int said = netmem_packet_put_each(worker, packets, lens, 2, to);
+    CHECK(to[0] == NULL && to[1] != NULL && netmem_packet_len(worker, packets[1]) == 6);
+    CHECK(netmem_packet_free(worker, packets + 1, 1) == 0);
+    return said;
+}
+
 static int packet_split_after_free(void)
 {
     netmem_packet rest;
@@ -498,6 +510,7 @@ static const struct {
     CASE(packet_read_after_free, 0, "used_after_free"),
     CASE(packet_written_after_free, 0, "used_after_free"),
     CASE(packet_put_after_free, 0, "used_after_free"),
+    CASE(packet_put_in_a_burst_after_free, -ESTALE, "used_after_free"),
     CASE(packet_split_after_free, -ESTALE, "used_after_free"),
     CASE(packet_shared_after_free, -ESTALE, "used_after_free"),
     CASE(packet_linearized_after_free, -ESTALE, "used_after_free"),

@@ -43,6 +43,21 @@ static void bursts(void)
     CHECK(netmem_packet_alloc(worker, heads, pool, packets, 3) == 3 && netmem_worker_reclaim(worker) == 3);
 }
 
+static void bytes_for_a_burst(void)
+{
+    netmem_packet packets[4] = {a_packet("one"), a_packet("shared"), a_packet("chain"), a_packet("full")}, second;
+    uint32_t lens[4] = {1, 2, 3, 3000};
+    void *to[4];
+    CHECK(netmem_packet_share(worker, packets[1], &second) == 0 && netmem_packet_append(worker, packets[2], a_packet("ed")) == 0);
+    CHECK(netmem_packet_put_each(worker, packets, lens, 4, to) == -ENOBUFS && to[1] == NULL && to[3] == NULL);
+    CHECK(netmem_packet_len(worker, packets[1]) == 6 && netmem_packet_len(worker, packets[3]) == 4);
+    memcpy(to[0], "!", 1);
+    memcpy(to[2], "...", 3);
+    CHECK(says(packets[0], "one!") && says(packets[2], "chained...") && says(second, "shared"));
+    CHECK(netmem_packet_put_each(worker, NULL, NULL, 0, NULL) == 0);
+    CHECK(netmem_packet_free(worker, packets, 4) == 0 && netmem_packet_free(worker, &second, 1) == 0);
+}
+
 static void chains(void)
 {
     netmem_packet packet = a_packet("middle"), front = a_packet("front "), end = a_packet(" end"), rest;
@@ -200,6 +215,7 @@ int main(int argc, char **argv)
     open_heads();
     one_part();
     bursts();
+    bytes_for_a_burst();
     chains();
     several_read_one_frame();
     a_packet_over_shared_bytes();

@@ -29,6 +29,24 @@ static void bursts(void)
     CHECK(netmem_worker_reclaim(worker) == 3 && netmem_worker_held(worker) == 0);
 }
 
+static void bytes_for_a_burst(void)
+{
+    netmem_frame frames[100];
+    uint32_t lens[100];
+    void *to[100];
+    CHECK(netmem_alloc(worker, pool, frames, 100) == 100);
+    for (uint32_t i = 0; i < 100; i++)
+        lens[i] = i == 70 ? 4000 : i;
+    CHECK(netmem_put_each(worker, frames, lens, 100, to) == -ENOBUFS && strstr(netmem_last_error(), "netmem_put_each: 4000 bytes") != NULL);
+    for (uint32_t i = 0; i < 100; i++)
+        CHECK(i == 70 ? to[i] == NULL && netmem_len(worker, frames[i]) == 0 : to[i] == netmem_data(worker, frames[i]) && netmem_len(worker, frames[i]) == (int)i);
+    lens[70] = 1;
+    CHECK(netmem_put_each(worker, frames, lens, 100, to) == 0);
+    for (uint32_t i = 0; i < 100; i++)
+        CHECK((char *)to[i] == (char *)netmem_data(worker, frames[i]) + (i == 70 ? 0 : i));
+    CHECK(netmem_put_each(worker, NULL, NULL, 0, NULL) == 0 && netmem_free(worker, frames, 100) == 0);
+}
+
 static void raw_frames(void)
 {
     netmem_raw frames[70];
@@ -165,6 +183,7 @@ int main(void)
     open_all();
     single_frames();
     bursts();
+    bytes_for_a_burst();
     raw_frames();
     raw_frames_to_their_pool();
     raw_frames_become_frames_and_frames_raw();

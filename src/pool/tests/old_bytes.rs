@@ -62,6 +62,26 @@ fn what_put_shows_of_the_last_packet_put_zeroed_and_put_slice_do_not() {
 }
 
 #[test]
+fn the_first_bytes_of_a_frame_lie_where_put_would_lay_them_or_nothing_changes() {
+    let memory = memory(2);
+    let mut w = memory.worker().unwrap();
+    let config = PoolConfig { frame_size: 4096, ..Default::default() };
+    let pool = Pool::new(&memory, &mut w, &config).unwrap();
+    let mut frame = pool.alloc(&mut w).unwrap();
+    let (room, headroom) = (2048 - frame.headroom(), frame.headroom());
+    assert!(frame.put_first(room + 1).is_none() && frame.put_first(usize::MAX).is_none() && frame.is_empty());
+    assert_eq!(frame.put_first(room).map(|bytes| bytes.len()), Some(room));
+    assert_eq!((frame.len(), frame.headroom()), (room, headroom));
+    assert!(frame.put_first(1).is_none(), "it has data");
+    frame.trim(0).unwrap();
+    assert_eq!(frame.put_first(0).map(|bytes| bytes.len()), Some(0));
+    let start = frame.data().as_ptr();
+    assert_eq!(frame.put_first(3).map(|bytes| bytes.as_ptr()), Some(start), "0 bytes are no data");
+    assert_eq!((frame.put(5).map(|bytes| bytes.len()), frame.len()), (Ok(5), 8));
+    frame.free(&mut w);
+}
+
+#[test]
 fn a_pool_that_clears_shows_no_old_byte_to_anybody_by_any_way_of_allocation() {
     for size in [2048, 4096, 32768] {
         let memory = memory(2);

@@ -150,7 +150,7 @@ impl Scene {
     pub(super) fn shared(&mut self) {
         let frame = self.pool.alloc(&mut self.w);
         let Some(mut frame) = self.got(frame) else { return };
-        frame.put(40).unwrap();
+        assert_eq!(frame.put_first(40).unwrap().len(), 40);
         frame.set_offload(OFFLOAD).unwrap();
         frame.set_timestamp(Some(RECORDED)).unwrap();
         let whole = frame.share();

@@ -115,6 +115,7 @@ impl Scene {
                 Scene::bytes,
                 Scene::chain,
                 Scene::kinds,
+                Scene::kept_as_words,
                 Scene::bulk,
                 Scene::flight,
                 Scene::ready,

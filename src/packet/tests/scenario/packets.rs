@@ -104,6 +104,29 @@ impl Scene {
         self.pieces.flush(&mut self.w);
     }
 
+    /// Packets that were words meanwhile, behind others.
+    #[allow(unsafe_code)]
+    pub(super) fn kept_as_words(&mut self) {
+        let (one, two) = (self.packet(&[1; 10]), self.packet(&[2; 20]));
+        let (mut packets, mut kept) = (Packets::new(), Packets::new());
+        one.into_iter().for_each(|packet| packets.push(packet).unwrap());
+        two.into_iter().for_each(|packet| kept.push(packet).unwrap());
+        let (before, all) = (packets.len(), kept.len());
+        // SAFETY: each packet was made words in this call, and is written once, from the first place on.
+        let written = unsafe {
+            packets.append_with(|places| {
+                for (place, packet) in places.iter_mut().zip(kept.drain()) {
+                    let (head, frame) = packet.into_raw();
+                    place.write(Packet::from_raw(head, frame));
+                }
+                all
+            })
+        };
+        assert_eq!((written, packets.len(), packets.room()), (all, before + all, 64 - before - all));
+        assert!(packets[before..].iter().all(|packet| packet.data() == [2; 20]));
+        self.heads.free_bulk(&mut self.w, &mut packets);
+    }
+
     pub(super) fn bulk(&mut self) {
         let Scene { pool, heads, w, other, .. } = self;
         let (mut frames, mut packets, mut more) = (Batch::new(), Packets::new(), Packets::new());
