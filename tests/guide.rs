@@ -200,9 +200,9 @@ fn each_chapter_links_to_its_programs_and_says_how_to_run_them() {
 }
 
 #[test]
-fn every_link_of_the_guide_and_the_readme_leads_to_a_page_and_its_heading() {
+fn every_link_of_the_guide_the_readme_and_the_results_leads_to_a_page_and_its_heading() {
     let mut links = 0;
-    for page in guide().into_iter().chain([Page::read("README.md")]) {
+    for page in guide().into_iter().chain(["README.md", "docs/results.md"].map(Page::read)) {
         let folder = page.path.parent().expect("a page is in a folder");
         for link in page.links() {
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));

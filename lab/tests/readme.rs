@@ -1,12 +1,13 @@
-//! Tests of the figures in the README's table of results and on the pages of the sources: each is that of a report in the
-//! repository.
+//! Tests of the figures in the README's table of results, in `docs/results.md` and on the pages of the sources: each is that
+//! of a report in the repository.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A row of the README: its first and last columns, and the ratio that its figure is, by its two variants and settings.
+/// A row of both tables of results: its first and last columns, and the ratio that its figures are, by its two variants and
+/// settings.
 struct Row {
     work: &'static str,
     experiment: &'static str,
@@ -122,74 +123,127 @@ impl Row {
         assert_eq!(found.len(), 1, "{}: {found:?}", self.work);
         let [median, low, high] = numbers(found[0], ["median", "low", "high"]);
         let is_undecided = found[0]["undecided"] == true;
-        assert!(!is_undecided || high < 1.0 || low > 1.0, "README.md says which side of 1: {}", self.work);
+        assert!(!is_undecided || high < 1.0 || low > 1.0, "the pages say which side of 1: {}", self.work);
         Some((median, is_undecided))
     }
 }
 
-/// A figure of the table: a loss in bold, and one of which no amount is concluded behind the mark that README.md explains.
+/// A figure of a table: a loss in bold, and one of which no amount is concluded behind the mark that the pages explain.
 fn cell((ratio, is_undecided): (f64, bool)) -> String {
     let figure = format!("{}{ratio:.2}", if is_undecided { "~" } else { "" });
     if ratio > 1.0 { format!("**{figure}**") } else { figure }
 }
 
-/// The cells of the README's table of results, by their first one.
-fn cells(readme: &str) -> BTreeMap<String, Vec<String>> {
-    let (_, table) = readme
-        .split_once(
-            "| work | compared with | Xeon | Xeon 207 | EPYC, Zen 3 | EPYC, Zen 4 | EPYC, Zen 5 | EPYC, Zen 1 | experiment |",
-        )
-        .expect("the table of results");
+/// The page with the figures of each machine.
+const RESULTS: &str = "docs/results.md";
+
+/// The cells of a page's table with this header, by their first one. There is a row for each of [`ROWS`].
+fn cells(page: &str, header: &str) -> BTreeMap<String, Vec<String>> {
+    let text = read(page);
+    let (_, table) = text.split_once(header).unwrap_or_else(|| panic!("{page} has no table {header:?}"));
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let cells = rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect());
-    cells.map(|cells: Vec<String>| (cells[0].clone(), cells)).collect()
+    let cells: Vec<Vec<String>> = cells.collect();
+    assert_eq!(cells.len(), ROWS.len(), "{page}: {cells:?}");
+    cells.into_iter().map(|cells| (cells[0].clone(), cells)).collect()
+}
+
+/// The text of a page on one line.
+fn sentences(page: &str) -> String {
+    read(page).replace("\n  ", " ").replace('\n', " ")
+}
+
+fn assert_says(page: &str, said: &str) {
+    assert!(sentences(page).contains(said), "{page} does not say {said:?}");
+}
+
+/// A number as the pages write it in sentences.
+fn word(number: usize) -> &'static str {
+    ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"][number]
 }
 
 #[test]
-fn the_nine_figures_of_the_readme_are_those_of_the_reports_and_losses_and_undecided_ones_are_marked() {
-    let (readme, runs) = (read("README.md"), RUNS.map(reports));
-    let cells = cells(&readme);
-    assert_eq!(cells.len(), ROWS.len(), "{cells:?}");
-    let (mut losses, mut lost) = ([0; RUNS.len()], 0);
+fn the_figures_of_each_machine_are_those_of_its_report_and_losses_and_undecided_ones_are_marked() {
+    let runs = RUNS.map(reports);
+    let cells = cells(
+        RESULTS,
+        "| work | compared with | Xeon | Xeon 207 | EPYC, Zen 3 | EPYC, Zen 4 | EPYC, Zen 5 | EPYC, Zen 1 | experiment |",
+    );
+    let mut losses = [0; RUNS.len()];
     for row in &ROWS {
         let measured = runs.each_ref().map(|reports| row.measured(reports));
         let printed = measured.map(|ratio| ratio.map_or("–".to_owned(), cell));
-        let cells = cells.get(row.work).unwrap_or_else(|| panic!("README.md has no row {:?}", row.work));
+        let cells = cells.get(row.work).unwrap_or_else(|| panic!("{RESULTS} has no row {:?}", row.work));
         assert_eq!(cells[2..8], printed, "{}", row.work);
         assert_eq!(cells[8..], [format!("`{}`", row.experiment)], "{}", row.work);
-        let is_loss = measured.map(|ratio| ratio.is_some_and(|(ratio, _)| ratio > 1.0));
-        lost += usize::from(is_loss.contains(&true));
-        for (losses, is_loss) in losses.iter_mut().zip(is_loss) {
-            *losses += usize::from(is_loss);
+        for (losses, measured) in losses.iter_mut().zip(measured) {
+            *losses += usize::from(measured.is_some_and(|(ratio, _)| ratio > 1.0));
         }
     }
-    let [xeon, xeon_207, zen3, zen4, zen5, zen1] =
-        losses.map(|n| ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"][n]);
-    let said = format!(
-        "Figures in bold are **losses**: {xeon} of the nine on the Xeon, {xeon_207} on the Xeon 207, {zen3} on the EPYC of Zen 3, {zen4} on that of Zen 4, {zen5} on that of Zen 5 and {zen1} on that of Zen 1."
+    let [xeon, xeon_207, zen3, zen4, zen5, zen1] = losses.map(word);
+    assert_says(
+        RESULTS,
+        &format!(
+            "Figures in bold are **losses**: {xeon} of the nine on the Xeon, {xeon_207} on the Xeon 207, {zen3} on the EPYC of Zen 3, {zen4} on that of Zen 4, {zen5} on that of Zen 5 and {zen1} on that of Zen 1."
+        ),
     );
-    assert!(readme.replace('\n', " ").contains(&said), "README.md does not say {said:?}");
-    assert!(lost >= 3, "{lost} losses: a table of gains alone says too little");
 }
 
 #[test]
-fn the_readme_names_the_machines_of_the_reports() {
-    let readme = read("README.md").replace('\n', " ");
-    for report in RUNS.iter().flat_map(|run| reports(run)) {
+fn the_readme_has_the_best_and_the_worst_figure_of_all_machines_and_counts_the_losses() {
+    let runs = RUNS.map(reports);
+    let cells =
+        cells("README.md", "| work | compared with | time of netmem / time of the other | experiment |");
+    let (mut always, mut sometimes) = (0, 0);
+    for row in &ROWS {
+        let missing = |run| panic!("{run} has no {:?}, and README.md says all machines", row.work);
+        let measured =
+            RUNS.iter().zip(&runs).map(|(run, it)| row.measured(it).unwrap_or_else(|| missing(run)));
+        let mut measured: Vec<(f64, bool)> = measured.collect();
+        measured.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let printed = format!("{} to {}", cell(measured[0]), cell(measured[RUNS.len() - 1]));
+        let cells = cells.get(row.work).unwrap_or_else(|| panic!("README.md has no row {:?}", row.work));
+        assert_eq!(cells[2..], [printed, format!("`{}`", row.experiment)], "{}", row.work);
+        let lost = measured.iter().filter(|(ratio, _)| *ratio > 1.0).count();
+        always += usize::from(lost == RUNS.len());
+        sometimes += usize::from(lost > 0 && lost < RUNS.len());
+    }
+    let mut said = format!(
+        "{} of the nine are losses on all {} machines, and {} more on some of them.",
+        word(always),
+        word(RUNS.len()),
+        word(sometimes)
+    );
+    said[..1].make_ascii_uppercase();
+    assert_says("README.md", &said);
+    assert!(always + sometimes >= 3, "{said} A table of gains alone says too little");
+}
+
+#[test]
+fn the_page_of_results_names_the_machines_of_the_reports_and_the_readme_what_they_have_in_common() {
+    let page = sentences(RESULTS);
+    for (run, report) in RUNS.iter().flat_map(|run| reports(run).into_iter().map(move |report| (run, report)))
+    {
         let machine = &report["machine"];
         let kernel = text(&machine["kernel"]);
         let kernel = kernel.split('-').next().expect("a version");
         let kind = if machine["virtual"] == true { ", virtual" } else { "" };
         let runs = if report["quick"] == true { "quick runs" } else { "full runs" };
         let said = format!("{}{kind}, {} cores, Linux {kernel}, ", text(&machine["cpu"]), machine["cores"]);
-        let behind = readme.split_once(&said).unwrap_or_else(|| panic!("README.md does not say {said:?}")).1;
-        let line = behind.split("([JSON]").next().unwrap_or_default();
-        assert!(line.contains(runs), "README.md does not say {runs:?} of {said:?}");
+        let behind = page.split_once(&said).unwrap_or_else(|| panic!("{RESULTS} does not say {said:?}")).1;
+        let (line, linked) = behind.split_once("([JSON](").expect("a link to the run");
+        assert!(line.contains(runs), "{RESULTS} does not say {runs:?} of {said:?}");
+        assert!(linked.starts_with(&run.replace("docs/", "")), "{RESULTS} does not link {run} at {said:?}");
+        let cores = &machine["cores"];
+        assert_says(
+            "README.md",
+            &format!("The machines are{} and have {cores} cores", kind.replace(',', "")),
+        );
     }
 }
 
 #[test]
-fn the_largest_loss_of_the_readme_is_the_largest_of_the_reports() {
+fn the_largest_loss_of_both_pages_is_the_largest_of_the_reports() {
     let mut worst = (0.0, String::new());
     for report in &RUNS.map(reports).concat() {
         for ratio in ratios(report) {
@@ -209,7 +263,9 @@ fn the_largest_loss_of_the_readme_is_the_largest_of_the_reports() {
         }
     }
     assert!(worst.0 > 1.0, "no race was lost");
-    assert!(read("README.md").contains(&worst.1), "README.md does not say {:?}", worst.1);
+    for page in ["README.md", RESULTS] {
+        assert_says(page, &worst.1);
+    }
 }
 
 /// The pages of a folder.
