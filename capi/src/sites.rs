@@ -168,6 +168,14 @@ pub fn note_given(words: impl Iterator<Item = u64>, pool: u64, site: Site) {
     });
 }
 
+/// As [`note_given`], if tracing is on.
+#[inline(always)]
+pub fn note_all_given(words: &[u64], pool: u64, site: Site) {
+    if is_on() {
+        note_given(words.iter().copied(), pool, site);
+    }
+}
+
 /// Records where the uses of these handles ended.
 #[cold]
 pub fn note_ended(words: impl Iterator<Item = u64>, site: Site) {

@@ -76,10 +76,8 @@ pub enum MapError {
         /// Bytes announced.
         claimed: u64,
     },
-    /// Its owner can make holes in it.
-    #[error(
-        "its memory cannot be sealed against holes: do not lend or set F_SEAL_SEAL there, or holes=ok here"
-    )]
+    /// Its owner can make holes in it. The text fits into the 95 bytes in which a memif peer is told a reason.
+    #[error("its memory cannot be sealed against holes: do not lend, or holes=ok at the server")]
     CanHaveHoles,
     /// It lacks more pages than may be allocated for peers of this port.
     #[error(

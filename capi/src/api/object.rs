@@ -38,8 +38,8 @@ pub unsafe extern "C" fn netmem_object_alloc_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_object_alloc";
-    // SAFETY: the promise of C.
-    let (site, objects) = unsafe { (Site::new(site), words(objects, n)) };
+    // SAFETY: the promise of C; a netmem_object is one word.
+    let (site, objects) = unsafe { (Site::new(site), words(objects.cast::<u64>(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     let (source, objects) = match (look_up(&CACHES, caches, *memory_word, (cache.word, CALL, site)), objects)
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn netmem_object_alloc_at(
         short(ENOMEM, format_args!("netmem_object_alloc: the memory has no more"));
     }
     *held += got as u64;
-    note_given(&objects[..got], cache.word, site);
+    sites::note_all_given(&objects[..got], cache.word, site);
     got as c_int
 }
 
@@ -71,27 +71,26 @@ fn alloc(
     worker: &mut Worker,
     tag: &mut Tag,
     uses: &mut Uses,
-    places: &mut [netmem_object],
+    places: &mut [u64],
 ) -> usize {
     if !uses.reserve(places.len()) {
         return 0;
     }
-    let mut give = |at: NonNull<u8>, place: &mut netmem_object| {
-        let claim = Claim { at: at.as_ptr().expose_provenance() as u64, of, head: 0 };
-        place.word = uses.give(tag, What::Object, claim).unwrap_or(0);
-    };
+    let claim = |at: NonNull<u8>| Claim { at: at.as_ptr().expose_provenance() as u64, of, head: 0 };
     let mut came = [None; RUN];
+    let came = &mut came[..places.len()];
     if let [_, _, ..] = places
-        && cache.alloc_bulk(worker, &mut came[..places.len()])
+        && cache.alloc_bulk(worker, came)
     {
-        came.iter().flatten().zip(&mut *places).for_each(|(at, place)| give(*at, place));
-        return places.len();
+        // All have come.
+        let of_object = |_, at: &Option<NonNull<u8>>| claim(at.unwrap_or(SizeClasses::ZERO));
+        return uses.give_all(tag, What::Object, (came, of_object), places);
     }
     // A single object, or objects that the bulk call did not give.
     let mut got = 0;
     for place in places {
         let Some(at) = cache.alloc(worker) else { break };
-        give(at, place);
+        *place = uses.give(tag, What::Object, claim(at)).unwrap_or(0);
         got += 1;
     }
     got
@@ -131,7 +130,7 @@ pub unsafe extern "C" fn netmem_sizes_alloc_at(
     };
     object[0].word = word;
     *held += 1;
-    note_given(object, sizes.word, site);
+    sites::note_all_given(&[object[0].word], sizes.word, site);
     0
 }
 
@@ -393,13 +392,6 @@ pub unsafe extern "C" fn netmem_object_attach_at(
         objects::attach(tag, What::Object, word).ok_or_else(|| objects::why(What::Object, word))
     };
     pass_on((worker, "netmem_object_attach", OBJECT, site), objects, pass, |inside, n| inside.held += n)
-}
-
-#[inline(always)]
-fn note_given(objects: &[netmem_object], of: u64, site: Site) {
-    if sites::is_on() {
-        sites::note_given(objects.iter().map(|object| object.word), of, site);
-    }
 }
 
 /// Ends all uses of objects that the worker holds. Returns the number ended.

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
         short_of_packets(pool_of, worker, CALL);
     }
     *held += got as u64;
-    note_given(&places[..got], pool.word, site);
+    sites::note_all_given(&places[..got], pool.word, site);
     got as c_int
 }
 
@@ -120,14 +120,6 @@ pub fn give_all(
     packets::give_all(uses, tag, packets, |_| of, places)
 }
 
-/// Records, while tracing is on, where packets were allocated and the pool of their frames.
-#[inline(always)]
-pub fn note_given(packets: &[u64], pool: u64, site: Site) {
-    if sites::is_on() {
-        sites::note_given(packets.iter().copied(), pool, site);
-    }
-}
-
 /// Returns the pool from which the thing that this handle names was allocated, as far as tracing recorded it;
 /// otherwise 0.
 #[cold]
@@ -181,7 +173,7 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
         if sites::is_on() {
             for (frame, packet) in burst[..came].iter().zip(&places[..came]) {
                 sites::note_ended(iter::once(frame.word), site);
-                note_given(std::slice::from_ref(packet), traced_pool(frame.word), site);
+                sites::note_all_given(std::slice::from_ref(packet), traced_pool(frame.word), site);
             }
         }
         made += came;

@@ -1,7 +1,7 @@
 //! Packets of several parts, and packets that share bytes.
 
 use super::burst::words;
-use super::packet::{note_given, traced_pool};
+use super::packet::traced_pool;
 use super::pool::find;
 use super::types::{netmem_packet, netmem_pool, netmem_worker};
 use super::worker::out;
@@ -114,7 +114,7 @@ fn second(
             to[0].word = packets::give(uses, tag, made, of);
             *held += 1;
             if sites::is_on() {
-                note_given(slice::from_ref(&to[0].word), traced_pool(packet.word), site);
+                sites::note_all_given(slice::from_ref(&to[0].word), traced_pool(packet.word), site);
             }
             0
         }

@@ -2,7 +2,7 @@
 
 use super::burst::words;
 use super::known::look_up;
-use super::packet::{give_all, not_one_frame, note_given};
+use super::packet::{give_all, not_one_frame};
 use super::port::find_port;
 use super::types::{netmem_heads, netmem_packet, netmem_port, netmem_worker};
 use super::unsendable::part_all;
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
         }
     }
     *held += got as u64;
-    note_given(&places[..got], open.pool, site);
+    sites::note_all_given(&places[..got], open.pool, site);
     got as c_int
 }
 

@@ -2,7 +2,7 @@
 
 use super::burst::words;
 use super::known::look_up;
-use super::packet::{free_runs, give_all, note_given, short_of_packets, take};
+use super::packet::{free_runs, give_all, short_of_packets, take};
 use super::pool::find;
 use super::types::{
     list, netmem_count, netmem_heads, netmem_packet, netmem_pool, netmem_ready, netmem_worker, place,
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
         short_of_packets(pool, worker, CALL);
     }
     *held += got as u64;
-    note_given(&places[..got], from.pool, site);
+    sites::note_all_given(&places[..got], from.pool, site);
     got as c_int
 }
 

@@ -2,7 +2,7 @@
 
 use super::burst::words;
 use super::known::look_up;
-use super::packet::{give_all, note_given, traced_pool};
+use super::packet::{give_all, traced_pool};
 use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_shared, netmem_worker};
 use super::worker::out;
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
     packets::take_shared(uses, tag, shared.word, End::Moved).into_iter().for_each(|claim| claim.free(worker));
     if sites::is_on() {
         sites::note_ended(iter::once(shared.word), site);
-        note_given(to, traced_pool(shared.word), site);
+        sites::note_all_given(to, traced_pool(shared.word), site);
     }
     0
 }

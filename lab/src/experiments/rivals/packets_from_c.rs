@@ -22,8 +22,8 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), Set
     };
     bench.note(
         "packets from C: in netmem/c a frame and a head are put together at each use, as in netmem/attach by the \
-         library's own calls; in netmem/c-ready they stay together, as in netmem; each packet's line is got by a \
-         separate call (netmem_packet_put)"
+         library's own calls; in netmem/c-ready they stay together, as in netmem; the addresses of a burst's lines are \
+         got by one call (netmem_packet_put_each), a single packet's by netmem_packet_put"
             .to_owned(),
     );
     for burst in [1, BURST_MAX] {

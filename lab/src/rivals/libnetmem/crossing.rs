@@ -141,11 +141,11 @@ impl LaneSending {
         let (packets, mut wrong) = (&self.lane.packets, 0);
         if self.left.is_empty() {
             let got = packets.get::<false>(&mut self.words);
-            for (&word, number) in self.words[..got].iter().zip(next..) {
+            wrong += packets.write_each(&self.words[..got], |at| {
                 let mut line = [stamp; LINE];
-                line[..8].copy_from_slice(&number.to_ne_bytes());
-                wrong += u64::from(!packets.write(word, line));
-            }
+                line[..8].copy_from_slice(&(next + at as u64).to_ne_bytes());
+                line
+            });
             wrong += (BURST_MAX - got) as u64;
             self.left = 0..got;
         }
@@ -191,8 +191,7 @@ impl LaneReceiving {
             (self.lane.receive)(*receiver, self.lane.lane, words.as_mut_ptr(), BURST_MAX as u32, ptr::null())
         };
         let words = &words[..got.max(0) as usize];
-        let is_wrong = |(word, number): &(&Word, u64)| packets.number(*receiver, **word) != Some(*number);
-        let wrong = words.iter().zip(next..).filter(is_wrong).count() as u64;
+        let wrong = if words.is_empty() { 0 } else { packets.wrong(*receiver, words, next) };
         let freed = words.is_empty() || packets.free(*receiver, words);
         Passed { items: words.len() as u64, wrong: wrong + u64::from(!freed) }
     }

@@ -12,6 +12,9 @@ type Free = unsafe extern "C" fn(Word, *const Word, u32, *const c_char) -> c_int
 type ReadyAlloc = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> c_int;
 type ReadyFree = unsafe extern "C" fn(Word, Word, *const Word, u32, *const c_char) -> c_int;
 type Put = unsafe extern "C" fn(Word, Word, u32, *const c_char) -> *mut c_void;
+type PutEach =
+    unsafe extern "C" fn(Word, *const Word, *const u32, u32, *mut *mut Line, *const c_char) -> c_int;
+type FirstParts = unsafe extern "C" fn(Word, *const Word, u32, *mut Part, *const c_char) -> c_int;
 type Data = unsafe extern "C" fn(Word, Word, *const c_char) -> *const c_void;
 type Len = unsafe extern "C" fn(Word, Word, *const c_char) -> c_int;
 
@@ -26,6 +29,21 @@ pub enum Source {
 
 /// Bytes that are written in each packet: one line.
 pub(super) const LINE: usize = 64;
+type Line = [u8; LINE];
+
+/// netmem_part.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Part {
+    data: *const c_void,
+    len: u32,
+    headroom: u16,
+    tailroom: u16,
+}
+
+impl Part {
+    const NONE: Part = Part { data: ptr::null(), len: 0, headroom: 0, tailroom: 0 };
+}
 
 /// Packets of a pool of libnetmem, with heads and a ready pool. They are closed when dropped.
 pub struct LibnetmemPackets {
@@ -37,6 +55,8 @@ pub struct LibnetmemPackets {
     ready_alloc: ReadyAlloc,
     ready_free: ReadyFree,
     put: Put,
+    put_each: PutEach,
+    first_parts: FirstParts,
     data: Data,
     len: Len,
     heads_close: OfWorker,
@@ -65,6 +85,8 @@ impl LibnetmemPackets {
                     ready_alloc: function(library, c"netmem_ready_alloc_at")?,
                     ready_free: function(library, c"netmem_ready_free_at")?,
                     put: function(library, c"netmem_packet_put_at")?,
+                    put_each: function(library, c"netmem_packet_put_each_at")?,
+                    first_parts: function(library, c"netmem_packet_first_parts_at")?,
                     data: function(library, c"netmem_packet_data_at")?,
                     len: function(library, c"netmem_packet_len_at")?,
                     heads_close: function(library, c"netmem_heads_close")?,
@@ -101,9 +123,10 @@ impl LibnetmemPackets {
         for _ in 0..ops / n as u32 {
             let got = self.get::<READY>(&mut words[..n]);
             refused += (n - got) as u64;
-            for &word in &words[..got] {
-                refused += u64::from(!self.write(word, [stamp; LINE]));
-            }
+            refused += match words[..got] {
+                [word] => u64::from(!self.write(word, [stamp; LINE])),
+                ref words => self.write_each(words, |_| [stamp; LINE]),
+            };
             refused += u64::from(!self.give::<READY>(&words[..got]));
         }
         refused
@@ -162,6 +185,29 @@ impl LibnetmemPackets {
         }
     }
 
+    /// Makes a line the data of each packet, by one call; `line` returns that of the packet at an index. Returns how many packets
+    /// had no room.
+    #[inline(always)]
+    pub(super) fn write_each(&self, words: &[Word], line: impl Fn(usize) -> Line) -> u64 {
+        let mut places = [ptr::null_mut(); BURST_MAX];
+        let n = words.len().min(BURST_MAX) as u32;
+        // SAFETY: handles that the library returned, and arrays of that length.
+        _ = unsafe {
+            let lens = [LINE as u32; BURST_MAX];
+            let worker = self.opened.worker;
+            (self.put_each)(worker, words.as_ptr(), lens.as_ptr(), n, places.as_mut_ptr(), ptr::null())
+        };
+        let mut refused = words.len() as u64 - u64::from(n);
+        for (at, place) in places[..n as usize].iter().enumerate() {
+            // SAFETY: null, or this number of bytes of the packet, which is allocated.
+            match unsafe { place.as_mut() } {
+                Some(place) => *place = line(at),
+                None => refused += 1,
+            }
+        }
+        refused
+    }
+
     #[inline(always)]
     fn give<const READY: bool>(&self, words: &[Word]) -> bool {
         let worker = self.opened.worker;
@@ -179,11 +225,19 @@ impl LibnetmemPackets {
         unsafe { (self.free)(worker, words.as_ptr(), words.len() as u32, ptr::null()) == 0 }
     }
 
-    /// Returns the number at the start of a packet of this worker. Returns None if the packet has no data.
+    /// Reads the number at the start of each packet of this worker, by one call for their addresses. Returns how many have others
+    /// than those from `next` on.
     #[inline(always)]
-    pub(super) fn number(&self, worker: Word, word: Word) -> Option<u64> {
-        // SAFETY: null, or the line that was written into the packet, which is allocated.
-        unsafe { (self.data)(worker, word, ptr::null()).cast::<u64>().as_ref().copied() }
+    pub(super) fn wrong(&self, worker: Word, words: &[Word], next: u64) -> u64 {
+        let (mut parts, n) = ([Part::NONE; BURST_MAX], words.len().min(BURST_MAX));
+        // SAFETY: handles that the library returned, and an array of that length.
+        _ = unsafe { (self.first_parts)(worker, words.as_ptr(), n as u32, parts.as_mut_ptr(), ptr::null()) };
+        let is_wrong = |(part, number): &(&Part, u64)| {
+            // SAFETY: null, or the line that was written into the packet, which is allocated.
+            let found = unsafe { part.data.cast::<u64>().as_ref() };
+            found != Some(number)
+        };
+        parts[..n].iter().zip(next..).filter(is_wrong).count() as u64
     }
 
     /// Returns the number of packets that the worker has not freed.
