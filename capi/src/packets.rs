@@ -138,7 +138,8 @@ pub fn take_run(
     // SAFETY: as many packets are written, from the front, as uses are ended.
     let n =
         unsafe { to.append_with(|places| uses.take_all(tag, What::Packet, (run, end), of, (places, put))) };
-    Ok((n, of))
+    // 0 only if a call has the first packet already.
+    if n == 0 { Err(Kind::MadeUp) } else { Ok((n, of)) }
 }
 
 /// Takes a packet out of its entry for the time of a call, and returns it with the handle of its heads. The

@@ -58,6 +58,42 @@ static void bytes_for_a_burst(void)
     CHECK(netmem_packet_free(worker, packets, 4) == 0 && netmem_packet_free(worker, &second, 1) == 0);
 }
 
+#define BELOW 65500
+#define MIXED 128
+
+/* The library keeps the uses of 65,536 objects and packets together. */
+static void bursts_of_packets_whose_uses_are_kept_apart(void)
+{
+    static netmem_object below[BELOW];
+    netmem_cache cache;
+    netmem_cache_config config;
+    memset(&config, 0, sizeof config);
+    config.size = 64;
+    CHECK(netmem_cache_open(worker, &config, &cache) == 0 && netmem_object_alloc(worker, cache, below, BELOW) == BELOW);
+    for (int round = 0; round < 3; round++) {
+        netmem_packet packets[MIXED], mixed[MIXED];
+        netmem_part parts[MIXED];
+        uint32_t lens[MIXED], beyond = 0;
+        void *to[MIXED];
+        CHECK(netmem_packet_alloc(worker, heads, pool, packets, MIXED) == MIXED);
+        for (uint32_t i = 0; i < MIXED; i++) {
+            mixed[i] = packets[i % 2 == 0 ? i / 2 : MIXED - 1 - i / 2];
+            lens[i] = 1 + i;
+            beyond += (packets[i].word & 0x1fffffff) >= 65536;
+        }
+        CHECK(beyond > 0 && beyond < MIXED);
+        CHECK(netmem_packet_put_each(worker, mixed, lens, MIXED, to) == 0);
+        for (uint32_t i = 0; i < MIXED; i++)
+            memset(to[i], (int)i, lens[i]);
+        CHECK(netmem_packet_first_parts(worker, mixed, MIXED, parts) == 0);
+        for (uint32_t i = 0; i < MIXED; i++)
+            CHECK(parts[i].data == to[i] && parts[i].len == lens[i] && *(const unsigned char *)parts[i].data == i);
+        CHECK(netmem_packet_free(worker, mixed, MIXED) == 0);
+        CHECK(netmem_worker_held(worker) == BELOW);
+    }
+    CHECK(netmem_object_free(worker, below, BELOW) == 0 && netmem_cache_close(cache) == 0);
+}
+
 static void chains(void)
 {
     netmem_packet packet = a_packet("middle"), front = a_packet("front "), end = a_packet(" end"), rest;
@@ -216,6 +252,7 @@ int main(int argc, char **argv)
     one_part();
     bursts();
     bytes_for_a_burst();
+    bursts_of_packets_whose_uses_are_kept_apart();
     chains();
     several_read_one_frame();
     a_packet_over_shared_bytes();
