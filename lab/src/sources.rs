@@ -46,11 +46,40 @@ pub(crate) const PAGES: Source = Source {
     link: "https://people.netfilter.org/hawk/presentations/MM-summit2017/MM-summit2017-JesperBrouer.pdf",
 };
 
+/// What became of bulk free in Linux.
+pub(crate) const FREELIST: Source = Source {
+    key: "brouer15-freelist",
+    citation: "Brouer, 2015: slub, optimize bulk slowpath free by detached freelist (Linux 4.4, commit d0ecd894e3d5)",
+    link: "https://git.kernel.org/torvalds/c/d0ecd894e3d5f768a84403b34019c4a7daa05882",
+};
+
+/// What became of the hand-off in Linux.
+pub(crate) const CPUMAP: Source = Source {
+    key: "brouer19-cpumap",
+    citation: "Brouer, 2019: CPUMAP optimizations (notes of the xdp-project)",
+    link: "https://github.com/xdp-project/xdp-project/blob/main/areas/cpumap/cpumap02-optimizations.org",
+};
+
+/// What became of bulk calls for pages in Linux.
+pub(crate) const ARRAYS: Source = Source {
+    key: "brouer21-arrays",
+    citation: "Brouer, 2021: Re: Introduce a bulk order-0 page allocator, v5 (netdev)",
+    link: "https://lore.kernel.org/all/20210322130446.0a505db0@carbon/",
+};
+
+/// What became of recycling in Linux.
+pub(crate) const POOL: Source = Source {
+    key: "brouer25-pool",
+    citation: "Brouer, 2025: Re: fix two bugs related to page_pool, v7 (netdev)",
+    link: "https://lore.kernel.org/all/3c8e4f86-87e2-470d-84d8-86c70b3e2fcc@kernel.org/",
+};
+
 /// No text: the experiment is netmem's own.
 pub(crate) const NONE: Source =
     Source { key: "none", citation: "none: an experiment of netmem's own", link: "" };
 
-const ALL: [&Source; 6] = [&BULK, &HAND_OFF, &PAGE, &MBUF, &PAGES, &NONE];
+const ALL: [&Source; 10] =
+    [&BULK, &HAND_OFF, &PAGE, &MBUF, &PAGES, &FREELIST, &CPUMAP, &ARRAYS, &POOL, &NONE];
 
 /// Returns the citation of the text with this key, or the key itself if there is no such text, as in a report of
 /// another version.

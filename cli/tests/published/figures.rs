@@ -32,7 +32,7 @@ pub fn all() -> Vec<Figure> {
     parts.into_iter().flatten().collect()
 }
 
-/// [brouer17-pages], and Linux 5.13's array of pages.
+/// [brouer17-pages], and the array of pages of [brouer21-arrays].
 fn pages() -> Vec<Figure> {
     let mut all = Vec::new();
     let fast: [(_, _, Settings<'_>); 2] =
@@ -72,7 +72,7 @@ fn pages() -> Vec<Figure> {
     all
 }
 
-/// page_pool's own benchmark.
+/// page_pool's own benchmark, [brouer25-pool].
 fn recycling() -> Vec<Figure> {
     let settings: Settings<'_> = &[("map_ns", "0"), ("held", "0"), ("touch", "false")];
     let of = |variant, cycles| figure("pool-recycle", variant, cycles, "cycles", settings);

@@ -219,6 +219,8 @@ fn label(variant: &str, map_ns: u32, held: usize) -> Label {
 }
 
 fn published(cycles: f64, path: &str) -> Published {
-    let of = format!("Linux 6.13 on an E5-1650 v4 at 3.6 GHz, page_pool's own benchmark, one page, {path}");
+    let of = format!(
+        "Linux 6.13 on an E5-1650 v4 at 3.6 GHz, page_pool's own benchmark ([brouer25-pool]), one page, {path}"
+    );
     Published { value: cycles, unit: "cycles".to_owned(), of }
 }

@@ -17,12 +17,14 @@ pub(super) fn published(label: &Label) -> Option<Published> {
             4e6,
             "the source's Nehalem machine of two sockets, 60-byte packets; whether with its patch is not told",
         ),
-        ("netmem/one", "heavy") => {
-            (718_135.0, "cpumap notes of 2019, another work: UDP sink on the receiving CPU, i40e")
-        }
-        ("netmem/handed", "heavy") => {
-            (2_311_585.0, "cpumap notes of 2019, another work: UDP sink on another CPU, i40e")
-        }
+        ("netmem/one", "heavy") => (
+            718_135.0,
+            "cpumap notes of 2019, [brouer19-cpumap], another work: UDP sink on the receiving CPU, i40e",
+        ),
+        ("netmem/handed", "heavy") => (
+            2_311_585.0,
+            "cpumap notes of 2019, [brouer19-cpumap], another work: UDP sink on another CPU, i40e",
+        ),
         _ => return None,
     };
     Some(Published { value, unit: "pps".to_owned(), of: of.to_owned() })

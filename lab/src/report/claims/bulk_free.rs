@@ -13,14 +13,6 @@ pub(super) const SOURCE: Source = Source {
     title: "Bulk free at transmit completion and a pool of ready heads (Brouer, Duyck, 2015)",
     claims: &[
         Claim {
-            name: "detached-freelists",
-            experiment: "slab-bulk",
-            says: "Objects freed as detached freelists, one change of a slab's word for all of its objects, cost far less than one by one.",
-            published: "74 → 20 cycles an object in bulks of 64",
-            timed: true,
-            judge: detached,
-        },
-        Claim {
             name: "bulk-free",
             experiment: FORWARDING,
             says: "Freeing in bulk at transmit completion forwards more packets.",
@@ -77,28 +69,6 @@ const BEFORE: f64 = 2_043_575.0;
 const BULK: f64 = 2_090_522.0;
 const TUNED: f64 = 2_124_217.0;
 const NOMERGE: f64 = 2_121_824.0;
-
-fn detached(report: &Report) -> Option<Finding> {
-    let fixed = [("burst", "64"), ("order", "in turn"), ("touch", "false")];
-    let ratio = Measured::find(report, "netmem/detached", "netmem/loop", &fixed)?;
-    let finding = ratio.finding(20.0 / 74.0, "an object of a bulk of 64 costs", "one freed alone");
-    let lost = report.ratios.iter().filter(|ratio| {
-        let of_all = pick::has(&ratio.params, &[("order", "in turn"), ("touch", "false")]);
-        (ratio.a.as_str(), ratio.b.as_str()) == ("netmem/detached", "netmem/loop")
-            && of_all
-            && ratio.low > 1.0
-    });
-    let burst = |params: &crate::json::Params| params.get("burst").map(pick::text).unwrap_or_default();
-    let bursts: Vec<String> = lost.clone().map(|ratio| burst(&ratio.params)).collect();
-    Some(match lost.max_by(|a, b| a.low.total_cmp(&b.low)) {
-        Some(worst) => finding.because(&format!(
-            "In bulks of {} it costs more, at worst {} times: a bulk that fits the active slab is freed by the loop without any change of a word.",
-            bursts.join(", "),
-            Measured::of(worst).text()
-        )),
-        None => finding,
-    })
-}
 
 /// Returns the variant that frees only heads in bulk, as the source's change did. Older runs lack it. For them it
 /// returns the variant that also takes heads in bulk and frees frames in bulk.

@@ -58,14 +58,6 @@ pub(super) const SOURCE: Source = Source {
             timed: true,
             judge: |report| routed(report, "routed-read"),
         },
-        Claim {
-            name: "cpumap",
-            experiment: "handoff",
-            says: "What became of it, cpumap in 2019: another core that does the heavy part triples the rate.",
-            published: "718,135 → 2,311,585 packets/s",
-            timed: true,
-            judge: cpumap,
-        },
     ],
     slip: Some(
         "The source says that packets pass through the last-level cache 8 times a second; by its own figures, 120 MB/s through 8 MB, it is 15.",
@@ -105,10 +97,4 @@ fn routed(report: &Report, variant: &str) -> Option<Finding> {
         )),
         _ => finding,
     })
-}
-
-fn cpumap(report: &Report) -> Option<Finding> {
-    let ratio = Measured::find(report, "netmem/handed", "netmem/one", &[("load", "heavy")])?;
-    let reason = "the slower side there is a UDP sink that shares its core with the receiving interrupt and allocates for each packet; here nothing is allocated for one";
-    Some(Finding::not_comparable(format!("{:.3}", ratio.median), reason))
 }

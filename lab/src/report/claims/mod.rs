@@ -4,6 +4,7 @@ mod bulk_free;
 mod descriptor;
 mod hand_off;
 mod judge;
+mod later;
 mod pages;
 mod ready_pool;
 mod slab_bulk;
@@ -177,7 +178,7 @@ impl Claim {
     }
 }
 
-/// All sources, in the order of the first experiments of each.
+/// All sources, in the order of the first experiments of each. The later texts come last.
 pub(super) const SOURCES: &[Source] = &[
     bulk_free::SOURCE,
     hand_off::SOURCE,
@@ -185,6 +186,10 @@ pub(super) const SOURCES: &[Source] = &[
     ready_pool::SOURCE,
     pages::SOURCE,
     slab_bulk::SOURCE,
+    later::FREELIST,
+    later::CPUMAP,
+    later::ARRAYS,
+    later::POOL,
 ];
 
 #[cfg(test)]

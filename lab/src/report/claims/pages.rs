@@ -54,14 +54,6 @@ pub(super) const SOURCE: Source = Source {
             judge: offset::judge,
         },
         Claim {
-            name: "bulk-pages",
-            experiment: "page-bulk",
-            says: "Bulk calls should amortise it (no results in the source; Linux 5.13 by array).",
-            published: "199 → 110 cycles",
-            timed: true,
-            judge: bulk,
-        },
-        Claim {
             name: "crossing",
             experiment: "page-cross-worker",
             says: "A page freed on another core costs several times the ring that carries it.",
@@ -76,14 +68,6 @@ pub(super) const SOURCE: Source = Source {
             published: "210 → 152 cycles",
             timed: true,
             judge: delayed,
-        },
-        Claim {
-            name: "recycling",
-            experiment: "pool-recycle",
-            says: "A pool for each device that keeps pages mapped beats the allocator (page_pool of today).",
-            published: "19, 54, 238 cycles: cache, ring, allocator",
-            timed: true,
-            judge: recycled,
         },
         Claim {
             name: "xdp",
@@ -167,24 +151,6 @@ fn knee(report: &Report) -> Option<Finding> {
     Some(Finding { measured, verdict, sentence })
 }
 
-fn bulk(report: &Report) -> Option<Finding> {
-    let of =
-        |burst, touch| Measured::find(report, "netmem", "netmem/loop", &[("burst", burst), ("touch", touch)]);
-    let finding = of("128", "false")?.finding(
-        110.0 / 199.0,
-        "a page of a bulk of 128 costs",
-        "one of 128 by a call for each",
-    );
-    Some(match (of("16", "true"), of("128", "true")) {
-        (Some(few), Some(many)) => finding.because(&format!(
-            "With 64 bytes of each written, little of that is left: {} times the loop in bulks of 16, {} in bulks of 128.",
-            few.text(),
-            many.text()
-        )),
-        _ => finding,
-    })
-}
-
 fn crossing(report: &Report) -> Option<Finding> {
     let fixed = [("policy", "spin"), ("side", "both"), ("touch", "false")];
     let ratio = Measured::find(report, "netmem", "limit", &fixed)?;
@@ -203,16 +169,6 @@ fn delayed(report: &Report) -> Option<Finding> {
     let fixed = [("policy", "never waits"), ("side", "B"), ("touch", "false")];
     let ratio = Measured::find_by(report, "netmem/delay-1", "netmem", "limit", &fixed)?;
     Some(ratio.finding(152.0 / 210.0, "the core that frees pays", "what it pays at once"))
-}
-
-fn recycled(report: &Report) -> Option<Finding> {
-    let fixed = [("held", "0"), ("map_ns", "0")];
-    let of = |variant| Some(pick::row(report, variant, "cycles_per_op", &fixed)?.median);
-    let ratio = Measured::find(report, "netmem", "netmem/page", &fixed)?;
-    let measured = [of("netmem")?, of("netmem/ring")?, of("netmem/page")?].map(number::figure).join(", ");
-    let finding = ratio.finding(19.0 / 238.0, "a page from the pool costs", "one from the page stage alone");
-    let why = "The page stage has lists for each worker, as the pool has; what a driver saves beyond that is the mapping, which costs nothing in these rows. What drivers do without a pool is driver/queue and driver/unkept; netmem/head and netmem/never, which older runs have in their place, send every frame through the pool's cold half too (the pool is watched), which no driver does.";
-    Some(Finding { measured: format!("{measured} cycles"), ..finding.because(why) })
 }
 
 fn verdicts(report: &Report) -> Option<Finding> {
