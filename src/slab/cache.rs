@@ -36,7 +36,8 @@ impl<T: Send> Cache<T> {
     /// [`CacheError`]; nothing is left behind then.
     #[cold]
     pub fn new(memory: &Memory, config: &CacheConfig) -> Result<Cache<T>, CacheError> {
-        let shared = Shared::create(memory, size_of::<T>().max(1), align_of::<T>(), config, None)?;
+        let size = config.padded(size_of::<T>().max(1));
+        let shared = Shared::create(memory, size, align_of::<T>(), config, None)?;
         Ok(Cache { shared, _of: PhantomData })
     }
 

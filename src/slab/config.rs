@@ -40,6 +40,10 @@ pub struct CacheConfig {
     pub word: WordForm,
     /// Whether another cache of the memory with objects of about this size may share this one's slabs.
     pub merge: bool,
+    #[cfg(feature = "comparisons")]
+    /// Minimum size of an object in bytes: smaller objects are padded. For comparison only, with the larger objects of
+    /// a source ([brouer15-bulk]).
+    pub size_min: usize,
     /// The misuse to look for.
     #[cfg(feature = "slab-debug")]
     pub debug: DebugOptions,
@@ -56,6 +60,8 @@ impl Default for CacheConfig {
             layer: Layer::default(),
             word: WordForm::default(),
             merge: true,
+            #[cfg(feature = "comparisons")]
+            size_min: 0,
             #[cfg(feature = "slab-debug")]
             debug: DebugOptions::default(),
         }
@@ -63,6 +69,14 @@ impl Default for CacheConfig {
 }
 
 impl CacheConfig {
+    /// The size of an object of `size` bytes with its padding.
+    pub(super) fn padded(&self, size: usize) -> usize {
+        #[cfg(feature = "comparisons")]
+        return size.max(self.size_min);
+        #[cfg(not(feature = "comparisons"))]
+        size
+    }
+
     /// The misuse to look for.
     pub(super) fn debug(&self) -> DebugOptions {
         #[cfg(feature = "slab-debug")]

@@ -96,7 +96,7 @@ impl<T: Send + 'static> ConstructedCache<T> {
         };
         let constructor = Constructor { make: Box::new(make), end: end::<T> };
         let size = size_of::<T>().max(1);
-        let shared = Shared::create(memory, size, align_of::<T>(), config, Some(constructor))?;
+        let shared = Shared::create(memory, config.padded(size), align_of::<T>(), config, Some(constructor))?;
         Ok(ConstructedCache { shared, _of: PhantomData })
     }
 

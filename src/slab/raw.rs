@@ -33,7 +33,7 @@ impl RawCache {
         align: usize,
         config: &CacheConfig,
     ) -> Result<RawCache, CacheError> {
-        Ok(RawCache { shared: Shared::create(memory, size.max(1), align, config, None)? })
+        Ok(RawCache { shared: Shared::create(memory, config.padded(size.max(1)), align, config, None)? })
     }
 
     /// The cache's number in the process, which its slabs' descriptors carry.

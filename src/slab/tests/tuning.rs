@@ -32,6 +32,23 @@ fn caches_of_about_one_size_share_slabs_unless_one_asks_not_to() {
 }
 
 #[test]
+fn padded_objects_lie_apart_and_share_slabs_with_objects_of_that_size() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let padded = CacheConfig { size_min: 256, ..named("padded") };
+    let padded = Cache::<[u64; 8]>::new(&memory, &padded).unwrap();
+    let alias = Cache::<[u64; 32]>::new(&memory, &named("alias")).unwrap();
+    let held: Vec<_> = (0..16).map(|_| padded.alloc(&mut w, [0; 8])).collect();
+    let places = held.iter().flatten().map(|object| std::ptr::from_ref(&**object).addr());
+    assert!(held.iter().all(Result::is_ok) && places.into_iter().all(|place| place % 256 == 0));
+    assert_eq!(
+        (padded.stats().slab_size, padded.stats().objs_per_slab, alias.name()),
+        (256, 16, "padded".into())
+    );
+    held.into_iter().flatten().for_each(|object| padded.free(&mut w, object));
+}
+
+#[test]
 fn a_tunable_has_its_effect_at_once() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
