@@ -337,15 +337,28 @@ impl<'a> Bench<'a> {
 
     /// Reports a figure that is not measured in windows but counted once.
     pub fn figure(&mut self, label: Label, metric: Metric, value: f64, published: Option<Published>) {
-        let value = rounded(value);
+        self.figures(label, metric, vec![value], published);
+    }
+
+    /// The same of several counts: their median, and the least and the largest in place of the percentiles.
+    pub fn figures(
+        &mut self,
+        label: Label,
+        metric: Metric,
+        mut values: Vec<f64>,
+        published: Option<Published>,
+    ) {
+        values.sort_by(f64::total_cmp);
+        let (Some(&least), Some(&most)) = (values.first(), values.last()) else { return };
+        let [median, p10, p90] = [values[values.len() / 2], least, most].map(rounded);
         self.report.rows.push(Row {
             variant: label.variant,
             params: label.params,
             metric: metric.name().to_owned(),
-            median: value,
-            p10: value,
-            p90: value,
-            windows: 1,
+            median,
+            p10,
+            p90,
+            windows: values.len() as u64,
             windows_dropped: 0,
             published,
         });

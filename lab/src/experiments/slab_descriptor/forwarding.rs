@@ -10,7 +10,7 @@ use netmem::page::Memory;
 use netmem::pool::{Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
-use super::form::{DEFAULT, FORMS, Form};
+use super::form::{ALL, DEFAULT, FORMS, Form};
 use super::question::asked;
 use super::scene::Scene;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
@@ -50,35 +50,40 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), SetUpE
     };
     let stages: Vec<Stage<'_>> =
         FORMS.chunks(WORDS).map(|forms| Stage::new(scene, forms[0])).collect::<Result<_, _>>()?;
-    let stage = |place: usize| &stages[(place / WORDS).min(stages.len() - 1)];
+    let has = |form: Form| move |forms: &[Form]| forms[0].descriptor == form.descriptor;
+    let stage = |form: Form| &stages[FORMS.chunks(WORDS).position(has(form)).unwrap_or(0)];
+    // The last is the default layer, which has no form of a word.
+    let of = |place: usize| stage(ALL.get(place).copied().unwrap_or(DEFAULT));
     let mut carousels: Vec<Carousel> = Vec::new();
-    for (place, &form) in FORMS.iter().enumerate() {
+    for form in ALL {
         // Without an array above the cache, so that every head reaches the compared code.
         let config =
             HeadCacheConfig { cache: form.config(), mode: HeadCacheMode::Each, ..HeadCacheConfig::default() };
         let heads = HeadCache::with(scene.memory(form), &config).map_err(SetUpError::at("heads"))?;
-        carousels.push(Carousel::new(stage(place), heads)?);
+        carousels.push(Carousel::new(stage(form), heads)?);
     }
     let heads = HeadCache::new(scene.memory(DEFAULT)).map_err(SetUpError::at("heads"))?;
-    carousels.push(Carousel::new(stage(FORMS.len()), heads)?);
+    carousels.push(Carousel::new(stage(DEFAULT), heads)?);
 
     let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
     for (place, carousel) in carousels.iter_mut().enumerate() {
-        let label = label(FORMS.get(place).copied(), true);
-        variants.push(poll_loop(scene, label, peer_core, stage(place), Some(carousel)));
+        let label = label(ALL.get(place).copied(), true);
+        variants.push(poll_loop(scene, label, peer_core, of(place), Some(carousel)));
     }
-    variants.push(poll_loop(scene, label(None, false), peer_core, stage(FORMS.len()), None));
+    variants.push(poll_loop(scene, label(None, false), peer_core, of(ALL.len()), None));
     let mut comparisons: Vec<Comparison> =
-        asked(&FORMS).into_iter().map(|(_, comparison)| comparison).collect();
+        asked(&ALL).into_iter().map(|(_, comparison)| comparison).collect();
     comparisons.iter_mut().for_each(|comparison| comparison.metric = Metric::NsPerPacket);
-    comparisons.push(Comparison { a: FORMS.len() - 1, b: FORMS.len() + 1, metric: Metric::NsPerPacket });
-    comparisons.push(Comparison { a: FORMS.len(), b: FORMS.len() + 1, metric: Metric::NsPerPacket });
+    let limit = ALL.len() + 1;
+    for a in ALL.iter().position(|&form| form == DEFAULT).into_iter().chain([ALL.len()]) {
+        comparisons.push(Comparison { a, b: limit, metric: Metric::NsPerPacket });
+    }
     let series = bench.measure_with(&mut variants, &comparisons, Cores::Cross, scene.effort);
     drop(variants);
 
     rows(bench, &series);
     for (place, carousel) in carousels.into_iter().enumerate() {
-        carousel.settle(stage(place), &series[place].label.variant, bench);
+        carousel.settle(of(place), &series[place].label.variant, bench);
     }
     for (stage, forms) in stages.into_iter().zip(FORMS.chunks(WORDS)) {
         stage.settle(&format!("netmem/{}", forms[0].descriptor_name()), bench);
@@ -89,7 +94,7 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), SetUpE
 impl<'a> Stage<'a> {
     fn new(scene: &'a Scene<'_>, form: Form) -> Result<Self, SetUpError> {
         let (memory, worker): (&Memory, _) = (scene.memory(form), scene.worker(form));
-        // One for each word form, and one more of the default layer.
+        // One for each word form, and one more: of the default layer, or with the lock's cold lines.
         let frames = (WORDS + 1) * (IN_FLIGHT + 1);
         let config = PoolConfig { name: "heads".to_owned(), frames, ..PoolConfig::default() };
         let pool = Pool::new(memory, &mut worker.borrow_mut(), &config).map_err(SetUpError::at("pool"))?;
@@ -197,7 +202,8 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     bench.note(
         "forwarding: the product's forwarder carries frames and needs no heads; these rows attach one to each \
          packet (packet::HeadCache) and detach it 512 packets later; `netmem` has heads by default settings, which \
-         change no slab's word, and `limit` has none",
+         change no slab's word, and `limit` has none. The lines of `netmem/64-lock-interrupts` are as warm as forwarding \
+         leaves them; those of `netmem/64-lock-interrupts-cold` are cold whatever it does",
     );
 }
 

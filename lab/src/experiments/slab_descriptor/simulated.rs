@@ -2,7 +2,8 @@
 //! valgrind, once with the pairs and once without, for each form.
 //!
 //! Objects are freed in a random order, so that descriptors are cold. For the two kernels of the source there are
-//! also rows in the order of allocation, which the source does not exclude.
+//! also rows in the order of allocation, which the source does not exclude. Their random orders are three, by seeds of
+//! their own; a row has the median of the three, and the least and the largest count.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -104,11 +105,22 @@ pub(super) fn scene(
     Ok(())
 }
 
-/// Returns the simulated jobs: every form in a random order, and the source's two also in the order of allocation.
-fn jobs() -> Vec<(usize, Order)> {
-    let random = (0..FORMS.len()).map(|form| (form, Order::Random));
-    let of_source = |form: &usize| [VANILLA, PATCHED].contains(&FORMS[*form]);
-    random.chain((0..FORMS.len()).filter(of_source).map(|form| (form, Order::InTurn))).collect()
+/// Random orders of the source's two kernels. The order of allocation is one.
+const SEEDS: u64 = 3;
+
+/// A form, the order of its frees, and what is added to the seed of a random order.
+type Job = (usize, Order, u64);
+
+/// Returns the simulated jobs: every form in a random order, and the source's two also in further ones and in the order
+/// of allocation.
+fn jobs() -> Vec<Job> {
+    let of_source = |form: usize| [VANILLA, PATCHED].contains(&FORMS[form]);
+    let of = |form| {
+        let seeds = if of_source(form) { SEEDS } else { 1 };
+        let random = (0..seeds).map(move |seed| (form, Order::Random, seed));
+        random.chain(of_source(form).then_some((form, Order::InTurn, 0)))
+    };
+    (0..FORMS.len()).flat_map(of).collect()
 }
 
 /// Simulates every form and reports the rows. A form that could not be counted gets a note. Returns the counts in
@@ -122,31 +134,37 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
         }
     };
     let mut counted: Vec<(Form, Counts)> = Vec::new();
-    for ((place, order), counts) in jobs().into_iter().zip(all(bench, &program)) {
+    let (jobs, all) = (jobs(), all(bench, &program));
+    let done: Vec<(&Job, &Result<Counts, String>)> = jobs.iter().zip(&all).collect();
+    // The jobs of one form and order stand together.
+    for part in done.chunk_by(|(a, _), (b, _)| (a.0, a.1) == (b.0, b.1)) {
+        let &(place, order, _) = part[0].0;
         let form = FORMS[place];
-        match counts {
+        match part.iter().map(|(_, counts)| (*counts).clone()).collect::<Result<Vec<Counts>, String>>() {
             Ok(counts) => {
-                rows(bench, form, order, counts);
-                counted.extend((order == Order::Random).then_some((form, counts)));
+                rows(bench, form, order, &counts);
+                counted.extend((order == Order::Random).then_some((form, counts[0])));
             }
             Err(why) => {
                 bench.note(format!("no simulated rows of {}, {}: {why}", form.variant(), order.name()))
             }
         }
     }
-    branch_row(bench, &counted);
     counted
 }
 
 /// Returns the counts of every job. The jobs are distributed over the cores.
 fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
     let (pairs, cores, stop) = (bench.setting("pairs"), &bench.cores, bench.stop());
+    let first = bench.setting("seed");
     let jobs = jobs();
     let share = jobs.len().div_ceil(cores.len().max(1));
     thread::scope(|scope| {
-        let hand = |(turn, part): (usize, &[(usize, Order)])| {
+        let hand = |(turn, part): (usize, &[Job])| {
             let (core, part) = (cores.get(turn).copied(), part.to_vec());
-            let one = move |job| count((program, core, stop), job, pairs);
+            let one = move |(form, order, seed): Job| {
+                count((program, core, stop), (form, order, first + seed), pairs)
+            };
             scope.spawn(move || part.into_iter().map(one).collect::<Vec<_>>())
         };
         let threads: Vec<_> = jobs.chunks(share).enumerate().map(hand).collect();
@@ -159,10 +177,11 @@ fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
 type FrameState<'a> = (&'a Path, Option<usize>, &'a AtomicBool);
 
 /// Returns the counts of one job: those with its pairs minus those without.
-fn count(place: FrameState<'_>, job: (usize, Order), pairs: u64) -> Result<Counts, String> {
+fn count(place: FrameState<'_>, job: Job, pairs: u64) -> Result<Counts, String> {
     let Totals(with) = simulate(place, job, pairs)?;
     let Totals(without) = simulate(place, job, 0)?;
-    let each = |place: usize| (with[place] - without[place]).max(0.0) / (pairs.max(1) * 1_000) as f64;
+    // A count below that of no pairs is the simulator's, and is shown as it is.
+    let each = |place: usize| (with[place] - without[place]) / (pairs.max(1) * 1_000) as f64;
     Ok(Counts {
         instructions: each(0),
         branches: each(1),
@@ -175,7 +194,7 @@ fn count(place: FrameState<'_>, job: (usize, Order), pairs: u64) -> Result<Count
 /// Runs the loop of one form under cachegrind.
 fn simulate(
     (program, core, stop): FrameState<'_>,
-    (form, order): (usize, Order),
+    (form, order, seed): Job,
     pairs: u64,
 ) -> Result<Totals, String> {
     let turn = u64::from(order == Order::InTurn);
@@ -183,7 +202,7 @@ fn simulate(
         tool: "cachegrind",
         options: &OPTIONS,
         experiment: "slab-descriptor",
-        set: &[("body", form as u64 + 1), ("pairs", pairs), ("turn", turn)],
+        set: &[("body", form as u64 + 1), ("pairs", pairs), ("turn", turn), ("seed", seed)],
     };
     let text = counted.run(program, core, stop)?;
     totals(&text).ok_or_else(|| "cachegrind's counts cannot be read".to_owned())
@@ -201,19 +220,19 @@ fn totals(text: &str) -> Option<Totals> {
     Some(Totals([sum("Ir")?, branches, misses, sum("D1mr")?, sum("DLmr")?]))
 }
 
-fn rows(bench: &mut Bench<'_>, form: Form, order: Order, counts: Counts) {
-    let Counts { instructions, branches, branch_misses, last_level_loads, last_level_misses } = counts;
-    let events = [
-        ("instructions", instructions),
-        ("branches", branches),
-        ("branch misses", branch_misses),
-        (LOADS, last_level_loads),
-        (MISSES, last_level_misses),
+fn rows(bench: &mut Bench<'_>, form: Form, order: Order, counts: &[Counts]) {
+    let events: [(&str, fn(&Counts) -> f64); 5] = [
+        ("instructions", |counts| counts.instructions),
+        ("branches", |counts| counts.branches),
+        ("branch misses", |counts| counts.branch_misses),
+        (LOADS, |counts| counts.last_level_loads),
+        (MISSES, |counts| counts.last_level_misses),
     ];
     for (event, each) in events {
         let published = published(form, event).filter(|_| order == Order::Random);
         let label = label(form, event, "cachegrind", order);
-        bench.figure(label, Metric::Count, each * SOURCE_PAIRS, published);
+        let all = counts.iter().map(|counts| each(counts) * SOURCE_PAIRS).collect();
+        bench.figures(label, Metric::Count, all, published);
     }
 }
 
@@ -251,20 +270,6 @@ pub(super) fn published(form: Form, event: &str) -> Option<Published> {
     Some(Published { value, unit: event.trim_start_matches("last-level ").to_owned(), of })
 }
 
-/// Reports how many more branches are mispredicted after the source's change.
-fn branch_row(bench: &mut Bench<'_>, counted: &[(Form, Counts)]) {
-    let misses = |form| counted.iter().find(|(of, _)| *of == form).map(|(_, counts)| counts.branch_misses);
-    let (Some(after), Some(before)) = (misses(PATCHED), misses(VANILLA)) else { return };
-    if before <= 0.0 {
-        bench.note("in the simulator no branch was mispredicted before the change, so there is no row of the difference");
-        return;
-    }
-    let of = "Linux of January 2014, kmalloc(32): the change of the source over what was before".to_owned();
-    let published = Published { value: 15.0, unit: "percent".to_owned(), of };
-    let more = label(PATCHED, "branch misses, more than netmem/64-cas128", "cachegrind", Order::Random);
-    bench.figure(more, Metric::Percent, 100.0 * (after / before - 1.0), Some(published));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,12 +291,15 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_simulated_in_random_order_and_the_sources_two_in_turn() {
-        let in_turn: Vec<Form> = jobs()
-            .iter()
-            .filter(|(_, order)| *order == Order::InTurn)
-            .map(|(form, _)| FORMS[*form])
-            .collect();
-        assert_eq!((jobs().len(), in_turn), (14, vec![PATCHED, VANILLA]));
+    fn every_form_is_simulated_in_random_order_and_the_sources_two_in_three_and_in_turn() {
+        let jobs = jobs();
+        let of = |form: Form, order: Order| {
+            jobs.iter().filter(|job| (FORMS[job.0], job.1) == (form, order)).count()
+        };
+        assert_eq!(jobs.len(), 12 + 2 * 2 + 2);
+        for form in FORMS {
+            let expected = if [PATCHED, VANILLA].contains(&form) { (3, 1) } else { (1, 0) };
+            assert_eq!((of(form, Order::Random), of(form, Order::InTurn)), expected);
+        }
     }
 }
