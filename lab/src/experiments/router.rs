@@ -11,7 +11,7 @@ use netmem::forward::{
     CrossConnect, Decide, DropAll, Forwarder, Free, LatencyQuantiles, PassAll, Reflect, Verdict,
 };
 use netmem::limits::BATCH_MAX;
-use netmem::packet::{HeadCacheConfig, Locking, ReadyPackets, Reset};
+use netmem::packet::{HeadCache, HeadCacheConfig, Locking, ReadyPackets, Reset};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
@@ -106,6 +106,7 @@ impl Setup {
 pub(super) struct Router {
     forwarder: Forwarder,
     pool: Pool,
+    heads: Option<HeadCache>,
     ready: Option<Ready>,
     /// Ready packets taken, and packets made, to fill the rings.
     at_first: [u64; 2],
@@ -156,10 +157,10 @@ impl Router {
             Forwarder::new(ports, pool.clone(), decision(fate)).map_err(SetUpError::at("forwarder"))?;
         forwarder.set_free(free);
         forwarder.measure_latency();
-        let mut ready = None;
+        let (mut heads, mut ready) = (None, None);
         if let Some(packets) = packets {
-            let path;
-            (path, ready) = packet_path(memory, &pool, packets)?;
+            let (path, of_path, of_ready) = packet_path(memory, &pool, packets)?;
+            (heads, ready) = (Some(of_path), of_ready);
             forwarder.set_packet_path(path);
         }
         let socket = match fate {
@@ -172,7 +173,7 @@ impl Router {
         let frames = frames(fate).map_err(SetUpError::at("traffic"))?;
         let (devices, out) = ([ingress, egress], out(fate));
         Ok((
-            Router { forwarder, pool, ready, at_first },
+            Router { forwarder, pool, heads, ready, at_first },
             FarSide { devices, out, socket, frames, sent: 0, received: 0, corrupt: 0 },
         ))
     }
@@ -237,7 +238,7 @@ impl Router {
             corrupt == 0,
             format!("{corrupt} of {received} corrupt"),
         );
-        drop((self.forwarder, self.ready, far));
+        drop((self.forwarder, self.heads, self.ready, far));
         check_all_freed(bench, variant, &self.pool);
     }
 }

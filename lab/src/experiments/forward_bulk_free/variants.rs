@@ -1,16 +1,11 @@
-//! The source of heads in each variant, and the sharing of their slabs.
+//! The source of heads in each variant.
 
 use netmem::forward::Free;
 use netmem::packet::{HeadCacheConfig, HeadCacheMode};
-use netmem::page::Memory;
-use netmem::slab::{Cache, CacheConfig, Layer, Object};
-use netmem::sync::Worker;
+use netmem::slab::{CacheConfig, Layer};
 
-use crate::bench::{Bench, SetUpError};
+use super::neighbours::Density;
 use crate::json::{Params, Published, params};
-
-/// Objects that the neighbour holds, each between two that were free for heads.
-const NEIGHBOURS: usize = 2_048;
 
 /// One way to make and free packets.
 pub(super) struct Kind {
@@ -18,6 +13,8 @@ pub(super) struct Kind {
     /// In words, for the rows.
     pub(super) what: &'static str,
     pub(super) free: Free,
+    /// The share of the objects in merged slabs that is not the heads'.
+    pub(super) density: Density,
     heads: Option<Source>,
     published: Option<(f64, &'static str)>,
 }
@@ -27,12 +24,15 @@ pub(super) struct Kind {
 struct Source {
     layer: Layer,
     mode: HeadCacheMode,
-    /// Heads in a ready array, and taken from the cache at once.
+    /// Heads in a ready array, taken from the cache at once, and freed from a full array.
     size: usize,
     refill: usize,
+    free: usize,
     cpu_partial: usize,
     min_partial: usize,
     merge: bool,
+    /// Bytes from one head to the next.
+    bytes: usize,
 }
 
 /// The source's slab layer before its change.
@@ -41,9 +41,11 @@ const FOUND: Source = Source {
     mode: HeadCacheMode::Each,
     size: 64,
     refill: 16,
+    free: 32,
     cpu_partial: 13,
     min_partial: 5,
     merge: true,
+    bytes: 64,
 };
 /// The layer after its change: freed heads are collected and freed in bulk, and taken one by one.
 const PATCHED: Source = Source { mode: HeadCacheMode::FlushOnly, ..FOUND };
@@ -53,14 +55,27 @@ const NOMERGE: Source = Source { merge: false, ..PATCHED };
 /// Taken in bulk as well.
 const BULK: Source = Source { mode: HeadCacheMode::Bulk, ..FOUND };
 
+/// The size of the source's heads, of which a slab of a page has 16. A head of netmem takes 64 bytes.
+const LARGE: usize = 256;
+
+const fn large(of: Source) -> Source {
+    Source { bytes: LARGE, ..of }
+}
+
+/// The reply's array, whose size it does not give. Half of a full one is freed.
 const fn ready(size: usize, refill: usize) -> Source {
-    Source { mode: HeadCacheMode::TwoSided, size, refill, merge: false, ..FOUND }
+    Source { mode: HeadCacheMode::TwoSided, size, refill, free: size / 2, merge: false, ..FOUND }
 }
 
 const SHEAF: Source = Source { layer: Layer::Sheaf, merge: false, ..FOUND };
 
 const fn kind(name: &'static str, what: &'static str, free: Free, heads: Option<Source>) -> Kind {
-    Kind { name, what, free, heads, published: None }
+    Kind { name, what, free, density: Density::Half, heads, published: None }
+}
+
+/// A variant of heads alone, whose slabs are shared to another degree.
+const fn shared(name: &'static str, what: &'static str, density: Density, heads: Source) -> Kind {
+    Kind { density, ..kind(name, what, Free::Single, Some(heads)) }
 }
 
 pub(super) const VARIANTS: &[Kind] = &[
@@ -92,7 +107,30 @@ pub(super) const VARIANTS: &[Kind] = &[
     kind("netmem/ready-8", "cpu_slab, ready 64/8/32", Free::Bulk, Some(ready(64, 8))),
     kind("netmem/ready-16", "cpu_slab, ready 64/16/32", Free::Bulk, Some(ready(64, 16))),
     kind("netmem/ready-32", "cpu_slab, ready 64/32/32", Free::Bulk, Some(ready(64, 32))),
-    kind("netmem/ready-128", "cpu_slab, ready 128/32/32", Free::Bulk, Some(ready(128, 32))),
+    // Today's array of Linux, which frees a quarter.
+    kind(
+        "netmem/ready-128",
+        "cpu_slab, ready 128/32/32",
+        Free::Bulk,
+        Some(Source { free: 32, ..ready(128, 32) }),
+    ),
+    kind("netmem/ready-128-8", "cpu_slab, ready 128/8/64", Free::Bulk, Some(ready(128, 8))),
+    kind("netmem/ready-128-16", "cpu_slab, ready 128/16/64", Free::Bulk, Some(ready(128, 16))),
+    kind("netmem/ready-256-8", "cpu_slab, ready 256/8/128", Free::Bulk, Some(ready(256, 8))),
+    kind("netmem/ready-256-16", "cpu_slab, ready 256/16/128", Free::Bulk, Some(ready(256, 16))),
+    shared("netmem/base-eighth", "cpu_slab, each", Density::Eighth, FOUND),
+    shared("netmem/patched-eighth", "cpu_slab, freed in bulk", Density::Eighth, PATCHED),
+    shared("netmem/base-alone", "cpu_slab, each", Density::Alone, FOUND),
+    shared("netmem/patched-alone", "cpu_slab, freed in bulk", Density::Alone, PATCHED),
+    shared("netmem/base-256", "cpu_slab, each, 256 bytes", Density::Half, large(FOUND)),
+    shared("netmem/patched-256", "cpu_slab, freed in bulk, 256 bytes", Density::Half, large(PATCHED)),
+    shared("netmem/tuned-256", "cpu_slab, freed in bulk, tuned, 256 bytes", Density::Half, large(TUNED)),
+    shared(
+        "netmem/nomerge-256",
+        "cpu_slab, freed in bulk, not merged, 256 bytes",
+        Density::Half,
+        large(NOMERGE),
+    ),
     kind("netmem/sheaf-base", "sheaf, each", Free::Single, Some(SHEAF)),
     kind("netmem/sheaf-bulk", "sheaf, bulk", Free::Bulk, Some(Source { mode: HeadCacheMode::Bulk, ..SHEAF })),
     kind("netmem/frames-base", "none", Free::Single, None),
@@ -102,9 +140,10 @@ pub(super) const VARIANTS: &[Kind] = &[
 impl Kind {
     /// Returns how heads are made. None if frames have no heads.
     pub(super) fn heads(&self) -> Option<HeadCacheConfig> {
-        let Source { layer, mode, size, refill, cpu_partial, min_partial, merge } = self.heads?;
-        let cache = cache(self.name, layer, (cpu_partial, min_partial), merge);
-        Some(HeadCacheConfig { cache, mode, size, refill, free: 32, ..HeadCacheConfig::default() })
+        let heads = self.heads?;
+        let Source { mode, size, refill, free, .. } = heads;
+        let cache = cache(self.name, heads);
+        Some(HeadCacheConfig { cache, mode, size, refill, free, ..HeadCacheConfig::default() })
     }
 
     /// Returns the parameters of the heads for the rows, from the configuration itself and not from its name.
@@ -122,7 +161,11 @@ impl Kind {
             ("form", heads.into()),
             ("min_partial", cache.min_partial.into()),
             ("merge", cache.merge.into()),
+            ("head_bytes", cache.size_min.into()),
         ]);
+        if cache.merge {
+            settings.insert("neighbours_one_of".to_owned(), self.density.one_of().into());
+        }
         if let Some(objects) = cache.cpu_partial {
             settings.insert("cpu_partial".to_owned(), objects.into());
         }
@@ -139,50 +182,14 @@ impl Kind {
     }
 }
 
-fn cache(name: &str, layer: Layer, (cpu_partial, min_partial): (usize, usize), merge: bool) -> CacheConfig {
+fn cache(name: &str, heads: Source) -> CacheConfig {
+    let Source { layer, cpu_partial, min_partial, merge, bytes, .. } = heads;
     let partial = (layer == Layer::CpuSlab).then_some(cpu_partial);
-    let (cpu_partial, min_partial) = (partial, Some(min_partial));
-    CacheConfig { name: name.to_owned(), layer, cpu_partial, min_partial, merge, ..CacheConfig::default() }
+    let (name, cpu_partial, min_partial) = (name.to_owned(), partial, Some(min_partial));
+    CacheConfig { name, layer, cpu_partial, min_partial, merge, size_min: bytes, ..CacheConfig::default() }
 }
 
-/// The objects of the neighbours: as large and as aligned as a head.
-#[repr(align(64))]
-struct Line(#[allow(dead_code, reason = "room")] [u8; 64]);
-
-/// Caches with objects of the heads' size that are in use, as other caches of a kernel are. If a cache may be merged,
-/// its slabs are also used by these.
-pub(super) struct Neighbours(Vec<(Cache<Line>, Vec<Object<Line>>)>);
-
-impl Neighbours {
-    /// Makes one cache for each setting of the merged variants, and holds every second object of its slabs.
-    pub(super) fn new(memory: &Memory, worker: &mut Worker) -> Result<Self, SetUpError> {
-        let mut neighbours = Vec::new();
-        for partial in [(FOUND.cpu_partial, FOUND.min_partial), (TUNED.cpu_partial, TUNED.min_partial)] {
-            let config = cache("neighbour", Layer::CpuSlab, partial, true);
-            let cache = Cache::new(memory, &config).map_err(SetUpError::at("neighbour"))?;
-            let (mut kept, mut others) = (Vec::new(), Vec::new());
-            for place in 0..2 * NEIGHBOURS {
-                let Ok(object) = cache.alloc(worker, Line([0; 64])) else { continue };
-                if place % 2 == 0 { kept.push(object) } else { others.push(object) }
-            }
-            cache.free_bulk(worker, &mut others);
-            neighbours.push((cache, kept));
-        }
-        Ok(Neighbours(neighbours))
-    }
-
-    /// Gives all objects back and checks that the caches are sound.
-    pub(super) fn settle(self, worker: &mut Worker, bench: &mut Bench<'_>) {
-        let (mut held, mut wrong) = (0, 0);
-        for (cache, mut objects) in self.0 {
-            held += objects.len();
-            cache.free_bulk(worker, &mut objects);
-            wrong += cache.validate().len();
-        }
-        bench.check(
-            "neighbours: every object held, and the caches sound",
-            wrong == 0 && held == 2 * NEIGHBOURS,
-            format!("{held} held beside the heads, {wrong} found wrong"),
-        );
-    }
+/// Returns the settings of all merged caches.
+pub(super) fn merged() -> Vec<CacheConfig> {
+    [FOUND, TUNED, large(FOUND), large(TUNED)].map(|heads| cache("neighbour", heads)).into()
 }

@@ -168,5 +168,5 @@ fn fib(incoming: usize) -> Fib {
 fn heads_and_rules(memory: &Memory, pool: &Pool) -> Result<PacketPath, SetUpError> {
     let setup =
         PacketSetup { heads: HeadCacheConfig::default(), rules: Some(RULES), pairs: None, list: None };
-    packet_path(memory, pool, &setup).map(|(path, _)| path)
+    packet_path(memory, pool, &setup).map(|(path, ..)| path)
 }

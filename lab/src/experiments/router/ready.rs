@@ -6,7 +6,7 @@ use netmem::packet::{HeadCache, ReadyList, ReadyPackets, ReadyStack};
 use netmem::page::Memory;
 use netmem::pool::Pool;
 
-use super::PacketSetup;
+use super::{PacketSetup, Router};
 use crate::bench::SetUpError;
 
 /// Where ready packets are kept.
@@ -35,12 +35,21 @@ impl Ready {
     }
 }
 
-/// Makes the full path, with its ready packets.
+impl Router {
+    /// Returns how often heads were allocated, and freed, by the cache's slow path; None without heads. Caches that are
+    /// merged count together.
+    pub(in crate::experiments) fn slow_paths(&self) -> Option<[u64; 2]> {
+        let stats = self.heads.as_ref()?.stats().cache;
+        Some([stats.alloc_slowpath, stats.free_slowpath])
+    }
+}
+
+/// Makes the full path, with its heads and its ready packets.
 pub(in crate::experiments) fn packet_path(
     memory: &Memory,
     pool: &Pool,
     setup: &PacketSetup,
-) -> Result<(PacketPath, Option<Ready>), SetUpError> {
+) -> Result<(PacketPath, HeadCache, Option<Ready>), SetUpError> {
     let heads = HeadCache::with(memory, &setup.heads).map_err(SetUpError::at("heads"))?;
     let mut path = PacketPath::new(heads.clone());
     if let Some(rules) = setup.rules {
@@ -50,11 +59,11 @@ pub(in crate::experiments) fn packet_path(
         let (filter, _) = filter(rules).map_err(SetUpError::at("rules"))?;
         path = path.with_hooks(filter);
     }
-    let Some(max) = setup.pairs else { return Ok((path, None)) };
+    let Some(max) = setup.pairs else { return Ok((path, heads, None)) };
     if let Some((locking, reset)) = setup.list {
         let list = ReadyList::new(ReadyStack::new(pool, &heads, max, reset), locking);
-        return Ok((path.with_ready_list(list.clone()), Some(Ready::List(list))));
+        return Ok((path.with_ready_list(list.clone()), heads, Some(Ready::List(list))));
     }
     let pairs = ReadyPackets::new(pool, &heads, max);
-    Ok((path.with_ready_packets(pairs.clone()), Some(Ready::ByWorker(pairs))))
+    Ok((path.with_ready_packets(pairs.clone()), heads, Some(Ready::ByWorker(pairs))))
 }
