@@ -171,6 +171,27 @@ def more(interval):
     return HOLDS if low > 1 else FAILS
 
 
+def more_by(interval, share):
+    """More than this share above 1; up to it counts as no difference."""
+    low, high, undecided = interval
+    if undecided or low <= 1 + share < high:
+        return TELL
+    return HOLDS if low > 1 + share else FAILS
+
+
+def of_settings(intervals):
+    """All that lies between the ends, over settings that the source leaves open."""
+    lows, highs, undecided = zip(*intervals)
+    return min(lows), max(highs), any(undecided)
+
+
+def at_settings(verdicts):
+    """The verdict of those at each such setting."""
+    if HOLDS in verdicts:
+        return HOLDS if set(verdicts) == {HOLDS} else REGIME
+    return FAILS if set(verdicts) == {FAILS} else TELL
+
+
 # ---- the claims, with the sources' figures -----------------------------------------------------------------------------
 
 def patched(run):
@@ -182,16 +203,37 @@ def patched(run):
         return "netmem/bulk"
 
 
+def over_settings(run, interval, *pairs):
+    """With the same at other settings of the merged slabs; older runs have it alone."""
+    try:
+        return of_settings([interval] + [find_ratio(run, "netmem/" + a, "netmem/" + b) for a, b in pairs])
+    except Missing:
+        return interval
+
+
+def bulk_free(run):
+    pairs = [(f"patched-{setting}", f"base-{setting}") for setting in ("eighth", "alone", "256")]
+    return against(over_settings(run, find_ratio(run, patched(run), "netmem/base"), *pairs), 2090522 / 2043575)
+
+
+def tuned(run):
+    interval = ratio_or_rows(run, "netmem/tuned", patched(run), "pps")
+    return against(over_settings(run, interval, ("tuned-256", "patched-256")), 2124217 / 2090522)
+
+
 def nomerge(run):
     params = find_row(run, "netmem/nomerge", "pps")["params"]
     if params.get("cpu_partial") == 256 or "tuned" in params.get("heads", ""):
         return COMPARABLE  # the source's was not tuned
-    return against(ratio_or_rows(run, "netmem/nomerge", patched(run), "pps"), 2121824 / 2090522)
+    interval = ratio_or_rows(run, "netmem/nomerge", patched(run), "pps")
+    pairs = ("nomerge", "patched-eighth"), ("nomerge", "patched-alone"), ("nomerge-256", "patched-256")
+    return against(over_settings(run, interval, *pairs), 2121824 / 2090522)
 
 
 def slow_paths(run):
-    share = lambda variant: find_row(run, variant, "percent", by="callgrind")
-    return against(over(share(patched(run)), share("netmem/base")), 0.76 / 3.73)
+    """Rows of older runs have another name: they also count fast paths."""
+    share = lambda variant: find_row(run, variant, "percent", by="callgrind", what="instructions under slow paths")
+    return against(over(share("netmem/patched"), share("netmem/base")), 0.76 / 3.73)
 
 
 def latency(run):
@@ -204,11 +246,10 @@ def latency(run):
 
 
 def ready(run):
-    """Over what differs in the array of heads alone; runs before it was made differ in merging too."""
-    try:
-        return more(ratio_or_rows(run, "netmem/ready-16", "netmem/collected-nomerge", "pps"))
-    except Missing:
-        return more(ratio_or_rows(run, "netmem/ready-16", "netmem/collected", "pps"))
+    """Over what differs in the array of heads alone, at each size of the array, of which the source gives none."""
+    arrays = ["netmem/ready-8", "netmem/ready-16"]
+    arrays += [f"netmem/ready-{size}-{refill}" for size in (128, 256) for refill in (8, 16)]
+    return at_settings([more_by(find_ratio(run, array, "netmem/collected-nomerge"), 0.02) for array in arrays])
 
 
 VANILLA, PATCHED, LOCK = "netmem/64-cas128", "netmem/56-cas128", "netmem/64-lock-interrupts"
@@ -238,10 +279,8 @@ def cold(run, a, size, b=VANILLA):
 
 
 def lock(run):
-    try:
-        return against(cold(run, COLD_LOCK, "256"), 1 / 0.7)
-    except Missing:  # of before that form was made
-        return against(cold(run, LOCK, "256"), 1 / 0.7)
+    """Between lines that stay in the first cache and lines that are cold whatever the objects do."""
+    return against(of_settings([cold(run, LOCK, "256"), cold(run, COLD_LOCK, "256")]), 1 / 0.7)
 
 
 def size_alone(run):
@@ -263,8 +302,8 @@ def by_size(run):
 
 def fades(run):
     fixed = {"use": "cold+write", "bytes": "256", "work": "object"}
-    alone = cold(run, COLD_LOCK, "256")
-    beside = [find_ratio(run, COLD_LOCK, VANILLA, **fixed, **more) for more in ({"noise": "true"}, {"threads": "2"})]
+    alone = cold(run, LOCK, "256")
+    beside = [find_ratio(run, LOCK, VANILLA, **fixed, **more) for more in ({"noise": "true"}, {"threads": "2"})]
     if any(undecided for _, _, undecided in [alone, *beside]) or alone[0] <= 1:
         return TELL
     if all(high < alone[0] for _, high, _ in beside):
@@ -279,12 +318,31 @@ def not_linear(run):
 
 
 def counted(run, event, published):
-    def row(variant):
+    """In both orders, of which the worse counts. A quick run tells nothing."""
+    rows = [
+        [find_row(run, variant, "count", event=event, by="cachegrind", order=order) for variant in (PATCHED, VANILLA)]
+        for order in ("random", "in turn")
+    ]
+    if run["quick"]:
+        return TELL
+    return max((against(over(*pair), published) for pair in rows), key=WORSE.index)
+
+
+def branches(run):
+    over(*(find_row(run, variant, "count", event="branch misses") for variant in (PATCHED, VANILLA)))
+    return COMPARABLE
+
+
+def in_practice(run):
+    """All differences of the source, the worst of which counts."""
+    find = lambda a, b: find_ratio(run, a, b, work="forward")
+    verdicts = [near_one(find(PATCHED, VANILLA), 0.02)]
+    for a, b in (("netmem/64-lock", VANILLA), (LOCK, VANILLA), ("netmem/56-lock", "netmem/64-lock")):
         try:
-            return find_row(run, variant, "count", event=event, order="random")
-        except Missing:  # of before frees were shuffled
-            return find_row(run, variant, "count", event=event)
-    return against(over(row(PATCHED), row(VANILLA)), published)
+            verdicts.append(near_one(find(a, b), 0.02))
+        except Missing:  # of before it was measured
+            continue
+    return max(verdicts, key=WORSE.index)
 
 
 def memory(run):
@@ -361,8 +419,8 @@ def caller(run):
 FORWARD = "forward-bulk-free"
 CLAIMS = {
     "detached-freelists": ("slab-bulk", plainly("netmem/detached", "netmem/loop", 20 / 74, burst="64", order="in turn", touch="false")),
-    "bulk-free": (FORWARD, lambda run: against(find_ratio(run, patched(run), "netmem/base"), 2090522 / 2043575)),
-    "tuned": (FORWARD, lambda run: against(ratio_or_rows(run, "netmem/tuned", patched(run), "pps"), 2124217 / 2090522)),
+    "bulk-free": (FORWARD, bulk_free),
+    "tuned": (FORWARD, tuned),
     "nomerge": (FORWARD, nomerge),
     "slow-paths": (FORWARD, slow_paths),
     "latency": (FORWARD, latency),
@@ -382,8 +440,8 @@ CLAIMS = {
     "size-alone": ("slab-descriptor", size_alone),
     "loads": ("slab-descriptor", lambda run: counted(run, "last-level loads", 556751 / 883412)),
     "load-misses": ("slab-descriptor", lambda run: counted(run, "last-level misses", 339106 / 566546)),
-    "branch-misses": ("slab-descriptor", lambda run: counted(run, "branch misses", 1.15)),
-    "in-practice": ("slab-descriptor", lambda run: near_one(find_ratio(run, PATCHED, VANILLA, work="forward"), 0.02)),
+    "branch-misses": ("slab-descriptor", branches),
+    "in-practice": ("slab-descriptor", in_practice),
     "memory": ("slab-descriptor", memory),
     "pairs-fast-lock": ("cluster-pool", plainly("netmem/fast-lock-256", "netmem/fast-lock-0", 355 / 276)),
     "pairs-fast-free": ("cluster-pool", plainly("netmem/fast-free-256", "netmem/fast-free-0", 383 / 365)),

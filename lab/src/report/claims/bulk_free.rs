@@ -1,6 +1,6 @@
 //! [brouer15-bulk]: bulk free at transmit completion, and a pool of ready heads.
 
-use super::judge::Measured;
+use super::judge::{Measured, at_settings};
 use super::{Claim, Finding, Source, Verdict};
 use crate::json::Report;
 use crate::report::{number, pick};
@@ -26,7 +26,7 @@ pub(super) const SOURCE: Source = Source {
             says: "With longer partial lists on top it gains more (cpu_partial 256, min_partial 9).",
             published: "2,090,522 → 2,124,217 packets/s",
             timed: true,
-            judge: |report| over_bulk(report, "netmem/tuned", TUNED),
+            judge: tuned,
         },
         Claim {
             name: "nomerge",
@@ -77,10 +77,41 @@ fn patched(report: &Report) -> &'static str {
     if is_there { "netmem/patched" } else { "netmem/bulk" }
 }
 
+/// Pairs of variants that differ in bulk free alone, where other caches hold less of the slabs, and with heads as large
+/// as the source's. The source tells neither.
+const SHARED: [(&str, &str); 3] = [
+    ("netmem/patched-eighth", "netmem/base-eighth"),
+    ("netmem/patched-alone", "netmem/base-alone"),
+    ("netmem/patched-256", "netmem/base-256"),
+];
+
+/// Returns the ratios of these pairs, or `None` if the run lacks one of them.
+fn each(report: &Report, pairs: &[(&str, &str)]) -> Option<Vec<Measured>> {
+    pairs.iter().map(|(a, b)| Measured::find(report, a, b, &[])).collect()
+}
+
+/// Judges a ratio with those of the other `pairs`. Older runs have it alone.
+fn over_settings(report: &Report, of: Measured, pairs: &[(&str, &str)], published: f64, b: &str) -> Finding {
+    let Some(others) = each(report, pairs) else {
+        return of.finding(published, "it forwards", b).because(
+            "Other caches hold every second object of the merged slabs here; the source does not tell their share, on which the gain depends, and this run has no other.",
+        );
+    };
+    let texts: Vec<String> = others.iter().map(|one| one.text()).collect();
+    let all: Vec<Measured> = std::iter::once(of).chain(others).collect();
+    let finding = Measured::of_settings(&all).unwrap_or(of).finding(published, "it forwards", b);
+    finding.because(&format!(
+        "The range is over what the source does not tell: with heads of 64 bytes, where other caches hold every second object of the merged slabs, it is {}; else {}.",
+        of.text(),
+        pairs.iter().zip(texts).map(|((a, b), text)| format!("{text} ({a} over {b})")).collect::<Vec<_>>().join(", ")
+    ))
+}
+
 fn bulk(report: &Report) -> Option<Finding> {
     let patched = patched(report);
     let ratio = Measured::find(report, patched, "netmem/base", &[])?;
-    let finding = ratio.finding(BULK / BEFORE, "it forwards", "the packets of one free for each object");
+    let finding =
+        over_settings(report, ratio, &SHARED, BULK / BEFORE, "the packets of one free for each object");
     Some(finding.because(if patched == "netmem/bulk" {
         "Here heads are allocated in bulk too, and frames are freed in bulk beside the heads; the source freed heads alone, and its packets had a whole stack to pass."
     } else {
@@ -89,9 +120,13 @@ fn bulk(report: &Report) -> Option<Finding> {
 }
 
 /// Returns the finding about a variant compared with bulk free, which the source calls patched.
-fn over_bulk(report: &Report, variant: &str, published: f64) -> Option<Finding> {
+fn over_bulk(report: &Report, variant: &str, pairs: &[(&str, &str)], published: f64) -> Option<Finding> {
     let ratio = Measured::find_or_over(report, variant, patched(report), "pps")?;
-    Some(ratio.finding(published / BULK, "it forwards", "the packets of bulk free alone"))
+    Some(over_settings(report, ratio, pairs, published / BULK, "the packets of bulk free alone"))
+}
+
+fn tuned(report: &Report) -> Option<Finding> {
+    over_bulk(report, "netmem/tuned", &[("netmem/tuned-256", "netmem/patched-256")], TUNED)
 }
 
 fn nomerge(report: &Report) -> Option<Finding> {
@@ -101,20 +136,40 @@ fn nomerge(report: &Report) -> Option<Finding> {
         let reason = "in this run the caches that are not merged are tuned as well, the source's were not";
         return Some(Finding::not_comparable("–".to_owned(), reason));
     }
-    over_bulk(report, "netmem/nomerge", NOMERGE)
+    let pairs = [
+        ("netmem/nomerge", "netmem/patched-eighth"),
+        ("netmem/nomerge", "netmem/patched-alone"),
+        ("netmem/nomerge-256", "netmem/patched-256"),
+    ];
+    over_bulk(report, "netmem/nomerge", &pairs, NOMERGE)
 }
 
 fn slow_paths(report: &Report) -> Option<Finding> {
-    let share = |variant| pick::row(report, variant, "percent", &[("by", "callgrind")]);
-    let (base, bulk) = (share("netmem/base")?, share(patched(report))?);
+    // Older runs have other rows, which also count fast paths.
+    let under = [("by", "callgrind"), ("what", "instructions under slow paths")];
+    let share = |variant| pick::row(report, variant, "percent", &under);
+    let (base, bulk) = (share("netmem/base")?, share("netmem/patched")?);
     let finding = Measured::over(bulk, base)?.finding(
         0.76 / 3.73,
         "the share of instructions that callgrind counts in them becomes",
         "what it was",
     );
+    let counts = |variant| {
+        let of =
+            |what| Some(pick::row(report, variant, "count", &[("by", "counters"), ("what", what)])?.median);
+        Some(of("alloc_slowpath, per packet")? + of("free_slowpath, per packet")?)
+    };
+    let counted = match (counts("netmem/base"), counts("netmem/patched")) {
+        (Some(base), Some(bulk)) => format!(
+            " By the cache's own counters, {} of them a packet become {}.",
+            number::figure(base),
+            number::figure(bulk)
+        ),
+        _ => String::new(),
+    };
     let [base, bulk] = [base, bulk].map(|row| number::figure(row.median));
     let why = format!(
-        "It begins at {base} %, where the source had 3.73 % of the time of a whole network stack, and every allocation by the layer that the source tuned is a call here."
+        "It begins at {base} %, where the source had 3.73 % of the time of a whole network stack.{counted}"
     );
     Some(Finding { measured: format!("{base} → {bulk} %"), ..finding.because(&why) })
 }
@@ -143,33 +198,49 @@ fn latency(report: &Report) -> Option<Finding> {
     Some(Finding { measured: format!("{base} → {bulk} ns"), verdict, sentence })
 }
 
+/// Arrays of the reply: their heads, how many are taken when one is empty, and the variant. The reply names 8 and 16 and
+/// no size; half of a full array is freed.
+const ARRAYS: [(u32, u32, &str); 6] = [
+    (64, 8, "netmem/ready-8"),
+    (64, 16, "netmem/ready-16"),
+    (128, 8, "netmem/ready-128-8"),
+    (128, 16, "netmem/ready-128-16"),
+    (256, 8, "netmem/ready-256-8"),
+    (256, 16, "netmem/ready-256-16"),
+];
+
+/// Up to this much more counts as no difference.
+const MARGIN: f64 = 0.02;
+
 /// Judged by what differs from the array of heads in nothing else: frames and heads are freed in bulk there too, heads
-/// are taken one by one, and caches are not merged. In older runs, they are merged.
+/// are taken one by one, and caches are not merged. Older runs have one size only, by which the reply cannot be judged.
 fn ready(report: &Report) -> Option<Finding> {
-    let over = |ready, b| Measured::find_or_over(report, ready, b, "pps");
-    let (ratio, of, eight) = match over("netmem/ready-16", "netmem/collected-nomerge") {
-        Some(ratio) => (ratio, "", over("netmem/ready-8", "netmem/collected-nomerge")),
-        None => {
-            let ratio = over("netmem/ready-16", "netmem/collected")?;
-            (ratio, ", whose caches are merged while theirs is not", None)
-        }
+    let over = |(size, refill, variant): (u32, u32, &str)| {
+        let ratio = Measured::find(report, variant, "netmem/collected-nomerge", &[])?;
+        Some((format!("{} with {size} heads, refilled by {refill}", ratio.text()), ratio))
     };
-    let eight = eight.map_or_else(String::new, |ratio| format!("; refilled by 8, {} times", ratio.text()));
+    let each: Vec<(String, Measured)> = ARRAYS.into_iter().map(over).collect::<Option<_>>()?;
+    let verdicts: Vec<Verdict> = each.iter().map(|(_, ratio)| ratio.is_more_by(MARGIN)).collect();
+    let verdict = at_settings(&verdicts);
+    let texts: Vec<&str> = each.iter().map(|(text, _)| text.as_str()).collect();
+    let ratios: Vec<Measured> = each.iter().map(|(_, ratio)| *ratio).collect();
+    let size = if verdict == Verdict::OtherRegime {
+        ": the size, which the source does not give, decides"
+    } else {
+        ""
+    };
     let sentence = format!(
-        "Here ready heads, refilled by 16, forward {} times the packets of heads and frames that are freed in bulk alone{of}{eight}.",
-        ratio.text()
+        "Here ready heads forward so many times the packets of heads and frames that are freed in bulk alone: {}; up to 2 % more counts as none{size}.",
+        texts.join(", ")
     );
-    let finding = Finding { measured: format!("{:.3}", ratio.median), verdict: ratio.is_more(), sentence };
+    let finding = Finding { measured: Measured::of_settings(&ratios)?.text(), verdict, sentence };
     let last = |variant| pick::row(report, variant, "latency_ns", &[("quantile", "p99")]);
     Some(match (last("netmem/ready-8"), last("netmem/base")) {
-        (Some(eight), Some(base)) => {
-            let readings = if eight.windows > 1 { "the medians of the set-ups" } else { "one reading each" };
-            finding.because(&format!(
-                "Refilled by 8, one packet of a hundred took longer than {} ns to its completion, {} with heads one by one; {readings}.",
-                number::figure(eight.median),
-                number::figure(base.median)
-            ))
-        }
+        (Some(eight), Some(base)) => finding.because(&format!(
+            "With 64 heads, refilled by 8, one packet of a hundred took longer than {} ns to its completion, {} with heads one by one; the medians of the set-ups.",
+            number::figure(eight.median),
+            number::figure(base.median)
+        )),
         _ => finding,
     })
 }

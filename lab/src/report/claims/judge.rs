@@ -19,6 +19,8 @@ pub(super) enum Ends {
     Interval,
     /// The windows of the two rows, from the 10th to the 90th percentile. This does not narrow with more windows.
     Spread,
+    /// The intervals of several settings that the source leaves open, from the lowest end to the highest.
+    Settings,
 }
 
 /// A measured ratio with its interval.
@@ -61,6 +63,15 @@ impl Measured {
         Some(Self { undecided: too_few, too_few, ..Self::over(a, b)? })
     }
 
+    /// Returns all that lies between the ends of `each`, which are ratios at settings of which the source names none.
+    pub(super) fn of_settings(each: &[Self]) -> Option<Self> {
+        let first = each.first()?;
+        let low = each.iter().map(|one| one.low).fold(first.low, f64::min);
+        let high = each.iter().map(|one| one.high).fold(first.high, f64::max);
+        let (undecided, too_few) = (each.iter().any(|one| one.undecided), each.iter().any(|one| one.too_few));
+        Some(Self { median: first.median, low, high, undecided, too_few, ends: Ends::Settings })
+    }
+
     /// Returns the ratio of `a` to `b`. If the run has only the ratios of both to `third`, it is their quotient, whose
     /// interval is at least as wide.
     pub(super) fn find_by(report: &Report, a: &str, b: &str, third: &str, fixed: Fixed<'_>) -> Option<Self> {
@@ -94,6 +105,7 @@ impl Measured {
         let Self { median, low, high, .. } = self;
         match self.ends {
             Ends::Spread if low < high => format!("{median:.3} (windows: {low:.3} to {high:.3})"),
+            Ends::Settings => format!("{low:.3} to {high:.3}"),
             _ => number::with_interval(median, low, high),
         }
     }
@@ -136,6 +148,16 @@ impl Measured {
             () if self.undecided => Verdict::CannotTell,
             () if self.low > 1.0 => Verdict::Holds,
             () if self.high < 1.0 => Verdict::Fails,
+            () => Verdict::CannotTell,
+        }
+    }
+
+    /// The same for more than `share` above 1: up to that counts as no difference.
+    pub(super) fn is_more_by(self, share: f64) -> Verdict {
+        match () {
+            () if self.undecided => Verdict::CannotTell,
+            () if self.low > 1.0 + share => Verdict::Holds,
+            () if self.high <= 1.0 + share => Verdict::Fails,
             () => Verdict::CannotTell,
         }
     }
@@ -186,7 +208,8 @@ impl Measured {
     }
 
     fn judged(self, verdict: Verdict, sentence: &str) -> Finding {
-        Finding { measured: format!("{:.3}", self.median), verdict, sentence: format!("Here {sentence}.") }
+        let measured = if self.ends == Ends::Settings { self.text() } else { format!("{:.3}", self.median) };
+        Finding { measured, verdict, sentence: format!("Here {sentence}.") }
     }
 
     /// The same for a claim that there is hardly a difference: at most `share`, whatever the source's own figure.
@@ -201,6 +224,18 @@ impl Measured {
         let sentence =
             format!("Here {what} {} times {of}{addition}; the source: {published:.3}.", self.text());
         Finding { measured: format!("{:.3}", self.median), verdict, sentence }
+    }
+}
+
+/// Returns the verdict about a claim from those at each setting that the source leaves open. It holds in another regime
+/// if it holds at some of them only.
+pub(super) fn at_settings(verdicts: &[Verdict]) -> Verdict {
+    let held = verdicts.iter().filter(|verdict| **verdict == Verdict::Holds).count();
+    match () {
+        () if held == verdicts.len() => Verdict::Holds,
+        () if held > 0 => Verdict::OtherRegime,
+        () if verdicts.iter().all(|verdict| *verdict == Verdict::Fails) => Verdict::Fails,
+        () => Verdict::CannotTell,
     }
 }
 
@@ -277,6 +312,28 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_the_source_leaves_open_count_together() {
+        let over = |each: &[Measured]| Measured::of_settings(each).unwrap();
+        let both = over(&[measured(1.2, 1.25, 1.3), measured(1.01, 1.02, 1.03)]);
+        assert_eq!((both.text(), both.against(1.02)), ("1.010 to 1.300".to_owned(), Verdict::CannotTell));
+        assert_eq!(both.finding(1.02, "a", "b").measured, "1.010 to 1.300");
+        assert_eq!(
+            over(&[measured(1.015, 1.02, 1.03), measured(1.02, 1.02, 1.03)]).against(1.02),
+            Verdict::Holds
+        );
+        assert!(Measured::of_settings(&[]).is_none());
+        let [holds, fails, open] = [Verdict::Holds, Verdict::Fails, Verdict::CannotTell];
+        for (each, verdict) in [
+            ([holds, holds], holds),
+            ([holds, fails], Verdict::OtherRegime),
+            ([fails, fails], fails),
+            ([fails, open], open),
+        ] {
+            assert_eq!(at_settings(&each), verdict, "{each:?}");
+        }
+    }
+
+    #[test]
     fn two_ratios_to_a_third_give_a_wider_one() {
         let mut report = crate::json::tests::sample();
         let one = report.ratios.remove(0);
@@ -300,6 +357,10 @@ mod tests {
         assert_eq!(measured(1.01, 1.1, 1.2).is_more(), Verdict::Holds);
         assert_eq!(measured(0.99, 1.1, 1.2).is_more(), Verdict::CannotTell);
         assert_eq!(measured(0.8, 0.9, 0.99).is_more(), Verdict::Fails);
+        // With a margin, "a little more" is no difference.
+        assert_eq!(measured(1.03, 1.1, 1.2).is_more_by(0.02), Verdict::Holds);
+        assert_eq!(measured(1.001, 1.01, 1.019).is_more_by(0.02), Verdict::Fails);
+        assert_eq!(measured(1.01, 1.02, 1.03).is_more_by(0.02), Verdict::CannotTell);
     }
 
     #[test]
