@@ -155,15 +155,6 @@ def near_one(interval, share):
     return FAILS if low > 1 + share or high < 1 - share else TELL
 
 
-def adds_nothing(interval, share):
-    low, high, undecided = interval
-    if undecided:
-        return TELL
-    if high <= 1 + share:
-        return HOLDS
-    return FAILS if low > 1 + share else TELL
-
-
 def more(interval):
     low, high, undecided = interval
     if undecided or low <= 1 <= high:
@@ -237,12 +228,10 @@ def slow_paths(run):
 
 
 def latency(run):
+    """At full load it is the rate in other units."""
     for variant in ("netmem/base", patched(run)):
         find_row(run, variant, "latency_ns", quantile="p50")
-    try:
-        return adds_nothing(find_ratio(run, patched(run), "netmem/base", quantile="p50"), 0.02)
-    except Missing:
-        return TELL  # one reading each
+    return COMPARABLE
 
 
 def ready(run):

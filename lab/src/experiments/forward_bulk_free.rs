@@ -262,7 +262,8 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     );
     bench.note(
         "latency: a reading of each set-up, whose interval is over the set-ups: from the start of the round that received a burst to the completion of its last packet, only in \
-         rounds; completions are polled every 256 packets, or if no packets came in",
+         rounds; completions are polled every 256 packets, or if no packets came in. The generator is always ahead, so that this \
+         is the rate in other units",
     );
     for (a, b, source) in GAINS {
         let Some(ratio) = bench.reported_ratio(a, b) else { continue };

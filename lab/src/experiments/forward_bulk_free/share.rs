@@ -21,12 +21,14 @@ use crate::method::round::Label;
 use crate::metric::Metric;
 
 /// Variants that are counted.
-const COUNTED: [&str; 8] = [
+const COUNTED: [&str; 10] = [
     "netmem/base",
     "netmem/patched",
     "netmem/bulk",
     "netmem/tuned",
     "netmem/nomerge",
+    "netmem/base-eighth",
+    "netmem/base-alone",
     "netmem/base-256",
     "netmem/patched-256",
     "netmem/sheaf-bulk",

@@ -162,16 +162,6 @@ impl Measured {
         }
     }
 
-    /// Compares it with a claim that nothing is added: at most `share` above 1.
-    pub(super) fn adds_nothing(self, share: f64) -> Verdict {
-        match () {
-            () if self.undecided => Verdict::CannotTell,
-            () if self.high <= 1.0 + share => Verdict::Holds,
-            () if self.low > 1.0 + share => Verdict::Fails,
-            () => Verdict::CannotTell,
-        }
-    }
-
     /// Returns the remark of a verdict against a published ratio, in addition to its name.
     fn addition(self, published: f64) -> &'static str {
         let (least, most) = self.seen(published);
@@ -343,13 +333,6 @@ mod tests {
         assert_eq!((found.low, found.median, found.high), (3.0 / 2.5, 2.0, 5.0));
         report.ratios.push(Ratio { b: "y".into(), ..over("x", 1.9, 2.0, 2.1) });
         assert_eq!(Measured::find_by(&report, "x", "y", "limit", &[]).unwrap().high, 2.1);
-    }
-
-    #[test]
-    fn what_adds_nothing_may_take_away() {
-        assert_eq!(measured(0.7, 0.8, 0.9).adds_nothing(0.02), Verdict::Holds);
-        assert_eq!(measured(0.98, 1.0, 1.05).adds_nothing(0.02), Verdict::CannotTell);
-        assert_eq!(measured(1.03, 1.05, 1.07).adds_nothing(0.02), Verdict::Fails);
     }
 
     #[test]
