@@ -220,8 +220,11 @@ fn totals(text: &str) -> Option<Totals> {
     Some(Totals([sum("Ir")?, branches, misses, sum("D1mr")?, sum("DLmr")?]))
 }
 
+/// The name of an event, and its count.
+type Event = (&'static str, fn(&Counts) -> f64);
+
 fn rows(bench: &mut Bench<'_>, form: Form, order: Order, counts: &[Counts]) {
-    let events: [(&str, fn(&Counts) -> f64); 5] = [
+    let events: [Event; 5] = [
         ("instructions", |counts| counts.instructions),
         ("branches", |counts| counts.branches),
         ("branch misses", |counts| counts.branch_misses),
