@@ -141,9 +141,15 @@ def against(interval, published):
 
 
 def at_least(interval, published):
-    """The source says more than this."""
-    low, _, undecided = interval
-    return HOLDS if low >= published and not undecided else against(interval, published)
+    """The source says more than this, which is above 1."""
+    low, high, undecided = interval
+    if undecided:
+        return TELL
+    if low >= published:
+        return HOLDS
+    if against(interval, published) == FAILS:
+        return FAILS
+    return REGIME if low > 1 and high < published else TELL
 
 
 def near_one(interval, share):
@@ -416,7 +422,7 @@ CLAIMS = {
     "ready-heads": (FORWARD, ready),
     "hand-off-light": ("handoff", lambda run: at_least(handed(run, "netmem/one", "light"), 1.4)),
     "hand-off-heavy": ("handoff", lambda run: at_least(handed(run, "netmem/one", "heavy"), 1.4)),
-    "hand-off-equal-cores": ("handoff", lambda run: at_least(handed(run, "netmem/queues", "light"), 1.4)),
+    "hand-off-equal-cores": ("handoff", lambda run: more(handed(run, "netmem/queues", "light"))),
     "hand-off-forwarder": ("handoff", routed("netmem/routed")),
     "hand-off-forwarder-large": ("handoff", routed("netmem/routed-ring")),
     "hand-off-forwarder-read": ("handoff", routed("netmem/routed-read")),

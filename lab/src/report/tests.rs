@@ -131,7 +131,7 @@ fn of_two_machines_both_are_shown_and_the_worst_verdict_counts() {
             vec![Ratio { a, b, metric, median, low, high, undecided: false, too_few: false, params }];
         report
     };
-    let reports = [handed("the first", 1.4), handed("the second", 0.8)];
+    let reports = [handed("the first", 1.5), handed("the second", 0.8)];
     let page = page(&reports);
     assert!(page.contains("id=\"handoff\"") && page.contains("id=\"handoff-2\""));
     assert!(page.contains("More than one machine."));

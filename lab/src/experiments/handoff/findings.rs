@@ -85,15 +85,22 @@ pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
         most.touched() >> 20
     ));
     bench.note(
-        "the source claims more than 40 % with hand-off over one whose packets stay on the receiving CPU. It gives \
-         4 Mpps of 60-byte packets for its Nehalem machine and 1.2 for Bensley, but not whether with hand-off. Its \
+        "the source claims more than 40 % with hand-off, on eight cores with cards of several queues, as another way beside \
+         careful binding of queues and interrupts. So neither one worker beside an idle core nor two workers with \
+         equal queues is its baseline. It gives \
+         4 Mpps of 60-byte packets for its Nehalem machine and 1.2 for Bensley, but not whether with hand-off. Here \
+         packets have 512 bytes. Its \
          \"8 times\" the last-level cache is 15 by its own figures",
     );
     bench.note(
-        "no generator: packets come in as descriptors of bytes that were written before, and go out unread, at the \
-         same cost in every variant. The effect of a card's DMA on caches is not included. A packet's number is the \
-         length of its padding, so its order is checked without access to it. The network waits if an inbox is \
-         full, so no packet is dropped",
+        "the loop has no generator: its packets come in as descriptors of bytes that were written before, and go out \
+         unread. A packet's number is the length of its padding, so its order is checked without access to it. A \
+         router changes a packet, so with the forwarder (routed-..., packets-...) the worker that receives writes the \
+         headers' line of each packet, and the worker that sends compares it. That store is the first access to a \
+         frame, in one core and in hand-off alike, and a card's DMA takes no core for it. In hand-off it runs beside \
+         the routing on the other core, which is a part of the gain of these variants that a card would not give. The \
+         effect of a card's DMA on caches is not included. The network waits if an inbox is full, so no packet is \
+         dropped",
     );
     bench.note(
         "light work swaps the MAC addresses. If packets are read it also sums their 512 bytes, once, and in heavy \

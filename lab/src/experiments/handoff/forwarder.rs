@@ -1,6 +1,7 @@
 //! One worker that runs the product's forwarder: routes, a port for each network, and heads and filter rules if
-//! requested. The headers' line of every packet is written when it comes in and compared when it leaves, at the
-//! same cost in every variant. A router changes this line, so it cannot be written once.
+//! requested. The headers' line of every packet is written when it comes in and compared when it leaves, by the worker
+//! that receives and by the one that sends. A router changes this line, so it cannot be written once. A card's DMA would
+//! take no core for it.
 
 use std::sync::Arc;
 

@@ -188,13 +188,34 @@ impl Measured {
         )
     }
 
-    /// The same for a source that says "more than": it holds too if the whole interval is above that.
-    pub(super) fn finding_over(self, published: f64, what: &str, of: &str) -> Finding {
-        if self.undecided || self.low < published {
-            return self.finding(published, what, of);
+    /// Compares it with a claim of more than a figure above 1. An interval that only reaches the figure does not show it.
+    fn over_figure(self, published: f64) -> Verdict {
+        match self.against(published) {
+            _ if !self.undecided && self.low >= published => Verdict::Holds,
+            Verdict::Fails => Verdict::Fails,
+            _ if !self.undecided && self.low > 1.0 && self.high < published => Verdict::OtherRegime,
+            _ => Verdict::CannotTell,
         }
-        let sentence = format!("{what} {} times {of}; the source: more than {published:.3}", self.text());
-        self.judged(Verdict::Holds, &sentence)
+    }
+
+    /// The same for a source that says "more than".
+    pub(super) fn finding_over(self, published: f64, what: &str, of: &str) -> Finding {
+        let verdict = self.over_figure(published);
+        let addition = match verdict {
+            Verdict::OtherRegime => ", in its direction, and not so much",
+            Verdict::CannotTell if self.too_few => ", of fewer set-ups than an interval needs",
+            Verdict::CannotTell if self.high < published || self.undecided => {
+                ", too wide an interval to tell"
+            }
+            Verdict::CannotTell => ", an interval that contains the figure of the source",
+            Verdict::Fails => self.addition(published),
+            _ => "",
+        };
+        let measured = self.text();
+        self.judged(
+            verdict,
+            &format!("{what} {measured} times {of}{addition}; the source: more than {published:.3}"),
+        )
     }
 
     fn judged(self, verdict: Verdict, sentence: &str) -> Finding {
@@ -351,7 +372,17 @@ mod tests {
         let verdict =
             |low, high| measured(low, f64::midpoint(low, high), high).finding_over(1.4, "a", "b").verdict;
         assert_eq!([verdict(1.5, 9.0), verdict(1.3, 9.0)], [Verdict::Holds, Verdict::CannotTell]);
-        assert_eq!([verdict(1.3, 1.5), verdict(0.5, 0.6)], [Verdict::Holds, Verdict::Fails]);
+        assert_eq!([verdict(1.4, 1.5), verdict(0.5, 0.6)], [Verdict::Holds, Verdict::Fails]);
+    }
+
+    /// Seen: "more than 1.4" held with 1.203 to 1.442.
+    #[test]
+    fn more_than_a_figure_does_not_hold_of_an_interval_that_only_reaches_it() {
+        let verdict =
+            |low, high| measured(low, f64::midpoint(low, high), high).finding_over(1.4, "a", "b").verdict;
+        assert_eq!([verdict(1.203, 1.442), verdict(1.39, 1.404)], [Verdict::CannotTell; 2]);
+        assert_eq!([verdict(1.2, 1.39), verdict(1.03, 1.1)], [Verdict::OtherRegime; 2]);
+        assert_eq!([verdict(0.9, 1.3), verdict(0.99, 1.03)], [Verdict::CannotTell, Verdict::Fails]);
     }
 
     #[test]
