@@ -379,9 +379,23 @@ def offset(run):
     return HOLDS if all(low >= middle / 2 and high <= middle * 2 for low, _, high in ends) else TELL
 
 
+def crossing(run):
+    """Of pages with a reference count, as the source's; older runs had none."""
+    where = {"policy": "spin", "side": "both", "touch": "false"}
+    try:
+        return against(find_ratio(run, "netmem/shared", "limit", **where), 210 / 31)
+    except Missing:
+        find_ratio(run, "netmem", "limit", **where)
+        return COMPARABLE
+
+
 def delayed(run):
     where = {"policy": "never waits", "side": "B", "touch": "false"}
-    return against(over_third(run, "netmem/delay-1", "netmem", "limit", **where), 152 / 210)
+    try:
+        return against(find_ratio(run, "netmem/shared-delay-1", "netmem/shared", **where), 152 / 210)
+    except Missing:
+        over_third(run, "netmem/delay-1", "netmem", "limit", **where)
+        return COMPARABLE
 
 
 def only_if(*looks):
@@ -456,7 +470,7 @@ CLAIMS = {
     "knee": ("page-outstanding", knee),
     "offset": ("page-outstanding", offset),
     "bulk-pages": ("page-bulk", plainly("netmem", "netmem/loop", 110 / 199, burst="128", touch="false")),
-    "crossing": ("page-cross-worker", plainly("netmem", "limit", 210 / 31, policy="spin", side="both", touch="false")),
+    "crossing": ("page-cross-worker", crossing),
     "delayed": ("page-cross-worker", delayed),
     "recycling": ("pool-recycle", plainly("netmem", "netmem/page", 19 / 238, held="0", map_ns="0")),
     "bulk-speedup": ("slab-bulk", plainly("netmem/detached", "netmem/loop", 1 / 1.6, burst="8", order="in turn", touch="false")),

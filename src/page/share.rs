@@ -8,6 +8,7 @@ use super::refs::{Left, Refs};
 use super::shared::{memory_beyond, memory_of};
 use super::table::Desc;
 use crate::sync::Worker;
+use crate::sys::cpu;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -100,6 +101,15 @@ impl SharedPage {
     /// The number of claims on the page at this moment.
     pub fn holders(&self) -> u32 {
         self.desc().map_or(1, |desc| Refs(&desc.refs).count())
+    }
+
+    /// Prefetches the page's descriptor for writing. A release that comes somewhat later then need not wait for another
+    /// core's line.
+    #[inline(always)]
+    pub fn prefetch_release(&self) {
+        if let Some(desc) = self.desc() {
+            cpu::prefetch_write(std::ptr::from_ref(desc).cast());
+        }
     }
 
     /// Gives this claim up.

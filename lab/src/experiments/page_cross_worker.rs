@@ -1,5 +1,6 @@
 //! `page-cross-worker`: pages are allocated on core A, go through a ring one at a time, and are freed on core B.
-//! Compared with the ring alone, with a line for each number, and with frames that are freed to their pool. Controls
+//! Compared with the ring alone, with a line for each number, with frames that are freed to their pool, and with pages
+//! that have a reference count, as the source's. Controls
 //! answer the source's own question, "cross CPU issue, or outstanding pages issue?": one worker with as many pages
 //! out, and two workers that run in parallel.
 
@@ -12,7 +13,7 @@ mod passing;
 use std::cell::RefCell;
 
 use netmem::limits::{CACHE_LINE, CHUNK_SIZE, PAGE_SIZE};
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{DescriptorSize, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::ring::ring;
 use serde_json::Value;
@@ -27,7 +28,7 @@ use crate::method::round::{Label, Series, Variant};
 use crate::method::window::Windows;
 use crate::metric::Metric;
 use crate::settings::Key;
-use items::{Delayed, Frames, Lines, Numbers, Pages};
+use items::{Delayed, Frames, Lines, Numbers, Pages, Shared};
 use passing::{Account, BURST, Giving, Policy, Side, Sink, Source, Taking};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -86,7 +87,10 @@ const RING: usize = 0;
 const PAGE: usize = 1;
 const DELAYED: usize = 2;
 const TOUCHED: usize = 3;
+const FRAME: usize = 5;
 const LINE: usize = 6;
+const SHARED: usize = 7;
+const SHARED_DELAYED: usize = 8;
 
 impl<'a> Passing<'a> {
     fn new<S: Source + 'a, D: Sink<Item = S::Item> + 'a>(
@@ -183,13 +187,17 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let clock = bench.clock;
     let slots = (bench.setting("slots") as usize).next_power_of_two();
     let config = MemoryConfig { bytes: slots * BYTES_PER_PLACE, workers: 16, ..MemoryConfig::default() };
-    let [memory, pooled] = [Memory::new(&config), Memory::new(&config)];
+    // A line for each descriptor, as the source's `struct page`: no release takes a neighbour's line.
+    let counted = MemoryConfig { descriptor: DescriptorSize::Bytes64, ..config.clone() };
+    let [memory, pooled, counted] = [&config, &config, &counted].map(Memory::new);
     let memory = memory.map_err(SetUpError::at("memory"))?;
+    let counted = counted.map_err(SetUpError::at("the memory of shared pages"))?;
     let pooled = pooled.map_err(SetUpError::at("the pool's memory"))?;
     let (frames, pool) = frames(&pooled, slots)?;
     let mut passings = pages(&memory, slots)?;
     passings.push(frames);
     passings.push(lines(slots));
+    passings.extend(shared(&counted, slots)?);
     // Many rounds of few windows, because the rounds differ by the regime that each happens to be in.
     let Effort { rounds, windows } = bench.effort();
     let effort = Effort { rounds: ROUNDS_MORE * rounds, windows: windows.div_ceil(ROUNDS_MORE) };
@@ -205,6 +213,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     super::check_all_freed(bench, "netmem/frame", &pool);
     let on_one = alone::measure(bench, &clock, &memory, slots, peer_core)?;
     check_pages(bench, "netmem", &memory, on_one.refused);
+    check_pages(bench, "netmem/shared", &counted, 0);
     note_memory(bench, &memory);
     findings::notes(bench, &crossed, &on_one, slots);
     Ok(())
@@ -258,12 +267,29 @@ fn lines<'a>(slots: usize) -> Passing<'a> {
     Passing::new("limit", &own, slots, (lines.clone(), lines))
 }
 
+/// Makes the passings of pages with a reference count, in the order of [`SHARED`] and [`SHARED_DELAYED`].
+fn shared(memory: &Memory, slots: usize) -> Result<[Passing<'_>; 2], SetUpError> {
+    let own = |free: &'static str| [("work", "shared page".into()), ("free", free.into())];
+    let (at_once, delayed) = (own("at once"), own("delayed by one, descriptor prefetched for write"));
+    let ends = (Shared::<false>::new(memory)?, Shared::<false>::new(memory)?);
+    let delaying = (Shared::<false>::new(memory)?, Shared::<true>::new(memory)?);
+    Ok([
+        Passing::new("netmem/shared", &at_once, slots, ends),
+        Passing::new("netmem/shared-delay-1", &delayed, slots, delaying),
+    ])
+}
+
 /// Returns each question about each passing, compared with the same question about the bare ring; those about touched
 /// pages, compared with a line alone; and those about delayed pages, compared with pages that are freed at once.
 fn comparisons() -> Vec<Comparison> {
-    let over_ring = (PAGE..LINE).map(|passing| (passing, RING));
+    let over_ring = (PAGE..LINE).chain([SHARED, SHARED_DELAYED]).map(|passing| (passing, RING));
     over_ring
-        .chain([(TOUCHED, LINE), (DELAYED, PAGE), (DELAYED + TOUCHED - PAGE, TOUCHED)])
+        .chain([
+            (TOUCHED, LINE),
+            (DELAYED, PAGE),
+            (DELAYED + TOUCHED - PAGE, TOUCHED),
+            (SHARED_DELAYED, SHARED),
+        ])
         .flat_map(|(a, b)| (0..ASKED.len()).map(move |asked| [a, b].map(|one| one * ASKED.len() + asked)))
         .map(|[a, b]| Comparison { a, b, metric: Metric::NsPerOp })
         .collect()
@@ -273,10 +299,10 @@ fn published(passing: usize, asked: Asked) -> Option<Published> {
     let figure = |value, of| Some(cycles(value, &format!("Linux of early 2017, release not told, {of}")));
     match (passing, asked) {
         (RING, Asked::CpuA | Asked::CpuB) => figure(31.0, "ptr_ring alone, on each core"),
-        (PAGE, Asked::CpuA | Asked::CpuB) => {
+        (SHARED, Asked::CpuA | Asked::CpuB) => {
             figure(210.0, "order-0 alloc_pages on one core, put_page on the other, through a ptr_ring")
         }
-        (DELAYED, Asked::CpuB) => {
+        (SHARED_DELAYED, Asked::CpuB) => {
             figure(152.0, "the same, delayed by one page and prefetchw before put_page")
         }
         _ => None,

@@ -1,7 +1,7 @@
 //! The answers of the figures: the target, the source's question, its remedy.
 
 use super::alone::{ALONE, Alone, BESIDE, NONE_OUT};
-use super::{DELAYED, PAGE, PAIR_UNDER_WAY, RING, TOUCHED, of};
+use super::{DELAYED, FRAME, PAGE, PAIR_UNDER_WAY, RING, SHARED, TOUCHED, of};
 use crate::bench::Bench;
 use crate::method::clock::Clock;
 use crate::method::ratio::Interval;
@@ -45,6 +45,8 @@ pub(super) fn notes(bench: &mut Bench<'_>, crossed: &[Series], on_one: &Alone, s
         remedy(PAGE).map(|(at_once, delayed)| delay(UNTOUCHED, at_once, delayed)),
         remedy(TOUCHED)
             .map(|(at_once, delayed)| delay("first line written by A and read by B", at_once, delayed)),
+        remedy(SHARED)
+            .map(|(at_once, delayed)| delay("with a reference count, as in the source", at_once, delayed)),
         frame(crossed),
     ];
     notes.into_iter().flatten().for_each(|note| bench.note(note));
@@ -86,7 +88,8 @@ fn target(policy: &str, ratio: Interval) -> String {
     let (Interval { median, low, high, .. }, reached) = (ratio, ratio.at_most(TARGET).word());
     format!(
         "{policy} on both sides: a page costs {median:.2} ({low:.2} to {high:.2}) times the bare ring (the source: \
-         210 / 31 = 6.8); the target of {TARGET} is {reached}"
+         210 / 31 = 6.8, of pages with a reference count, which these have not: netmem/shared); the target of \
+         {TARGET} is {reached}"
     )
 }
 
@@ -118,7 +121,8 @@ fn delay(touch: &str, at_once: Spread, delayed: Spread) -> String {
     let verdict = match () {
         () if delayed.high < at_once.low => "it helps, as in the source",
         () if delayed.low >= at_once.high && touch == UNTOUCHED => {
-            "it does not help here: freeing a single page touches neither its memory nor its descriptor"
+            "it cannot help as in the source: freeing a single page touches neither its memory nor its descriptor, \
+             where put_page takes the descriptor's line from the other core"
         }
         () if delayed.low >= at_once.high => "it does not help here",
         () => "the spans overlap, so that this run cannot tell",
@@ -131,12 +135,11 @@ fn delay(touch: &str, at_once: Spread, delayed: Spread) -> String {
 
 /// Returns the loss if a frame of a pool, and not a page, is freed by itself on the other core.
 fn frame(crossed: &[Series]) -> Option<String> {
-    let [frame, page] =
-        [crossed.len() / super::ASKED.len() - 1, PAGE].map(|passing| of(crossed, passing, CPU_B));
+    let [frame, page] = [FRAME, PAGE].map(|passing| of(crossed, passing, CPU_B));
     let times = frame.at(0.5)? / page.at(0.5)?;
     Some(format!(
         "netmem/frame: a frame that is freed by itself on the other core costs that core {times:.1} times (by the medians) \
-         what a page costs: each goes onto the way home by itself, a line that its owner reads; a batch pays that once"
+         what a page costs: each goes onto the remote free queue by itself, a line that its owner reads; a batch pays that once"
     ))
 }
 
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn a_remedy_that_does_not_help_is_not_praised() {
         assert!(delay(UNTOUCHED, exact(10.0), exact(8.0)).ends_with("as in the source"));
-        assert!(delay(UNTOUCHED, exact(10.0), exact(10.0)).ends_with("nor its descriptor"));
+        assert!(delay(UNTOUCHED, exact(10.0), exact(10.0)).ends_with("from the other core"));
         assert!(delay("written", exact(10.0), exact(12.0)).ends_with("does not help here"));
         let wide = Spread { low: 4.0, median: 8.0, high: 30.0 };
         assert!(delay("written", exact(10.0), wide).ends_with("cannot tell"));

@@ -1,14 +1,16 @@
 //! The items that pass from one core to another: a number, a number with a line, a page, a frame.
 
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
 use netmem::limits::PAGE_SIZE;
-use netmem::page::{Memory, Page};
+use netmem::page::{Memory, Owner, OwnerError, OwnerId, Page, SharedPage};
 use netmem::pool::{Frame, Pool};
 use netmem::sync::Worker;
 use netmem::system::cpu::prefetch_write;
 
 use super::passing::{Sink, Source};
+use crate::bench::SetUpError;
 use crate::experiments::lines::{self, stride};
 
 /// The bare ring: numbers in order.
@@ -125,6 +127,62 @@ impl<const TOUCH: bool> Sink for Delayed<'_, TOUCH> {
     }
 }
 
+/// Pages with a reference count, as the source's. The sender's share writes the page's descriptor, and the receiver's
+/// release is the last one. If `DELAY`, the receiver prefetches the descriptor and releases the page before.
+pub(super) struct Shared<'a, const DELAY: bool> {
+    memory: &'a Memory,
+    worker: Worker,
+    owner: OwnerId,
+    held: Option<(u64, SharedPage)>,
+}
+
+impl<'a, const DELAY: bool> Shared<'a, DELAY> {
+    pub(super) fn new(memory: &'a Memory) -> Result<Self, SetUpError> {
+        // The table of owners is the process's, and has few slots.
+        static OWNER: OnceLock<Result<OwnerId, OwnerError>> = OnceLock::new();
+        let register = || OwnerId::register(Owner { release: |_, page, _| Some(page), early: None });
+        let owner = OWNER.get_or_init(register).as_ref().copied().map_err(SetUpError::at("page owner"))?;
+        let worker = memory.worker().map_err(SetUpError::at("worker"))?;
+        Ok(Self { memory, worker, owner, held: None })
+    }
+
+    #[inline(always)]
+    fn release(&mut self, n: u64, page: SharedPage) -> bool {
+        let right = page.word() == n;
+        page.release(&mut self.worker);
+        right
+    }
+}
+
+impl<const DELAY: bool> Source for Shared<'_, DELAY> {
+    type Item = SharedPage;
+
+    #[inline(always)]
+    fn make(&mut self, n: u64) -> Option<SharedPage> {
+        Some(self.memory.alloc(&mut self.worker, 0)?.share(self.owner, n))
+    }
+}
+
+impl<const DELAY: bool> Sink for Shared<'_, DELAY> {
+    type Item = SharedPage;
+
+    #[inline(always)]
+    fn take(&mut self, n: u64, page: SharedPage) -> bool {
+        if !DELAY {
+            return self.release(n, page);
+        }
+        page.prefetch_release();
+        match self.held.replace((n, page)) {
+            Some((n, page)) => self.release(n, page),
+            None => true,
+        }
+    }
+
+    fn end(&mut self) -> bool {
+        self.held.take().is_none_or(|(n, page)| self.release(n, page))
+    }
+}
+
 /// Frames of a pool that the sender owns. Frames freed on the other side return to the pool.
 pub(super) struct Frames {
     pub(super) pool: Pool,
@@ -167,6 +225,24 @@ mod tests {
         }
         assert!(sink.end());
         assert_eq!(memory.stats().freed, 3);
+    }
+
+    #[test]
+    fn a_shared_page_is_freed_by_the_receiver_at_once_or_when_the_next_one_comes() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let mut source = Shared::<false>::new(&memory).unwrap();
+        let (mut sink, mut delayed) =
+            (Shared::<false>::new(&memory).unwrap(), Shared::<true>::new(&memory).unwrap());
+        let mut taken = |n, from: &mut dyn Sink<Item = SharedPage>| {
+            let page = source.make(n).unwrap();
+            assert!(from.take(n, page));
+            memory.stats().freed
+        };
+        assert_eq!([taken(0, &mut sink), taken(1, &mut sink)], [1, 2]);
+        assert_eq!([taken(2, &mut delayed), taken(3, &mut delayed)], [2, 3]);
+        assert!(delayed.end() && memory.stats().freed == 4);
+        let page = source.make(4).unwrap();
+        assert!(!sink.take(5, page), "a page with another one's word");
     }
 
     #[test]
