@@ -63,6 +63,13 @@ impl IdleControl {
 }
 
 impl Forwarder {
+    #[cfg(feature = "comparisons")]
+    /// Checks completions as soon as `frames` are in flight. 1: in each round, as drivers do that clean up at each poll.
+    /// For comparison only: the usual number, 256, costs less.
+    pub fn set_reap(&mut self, frames: usize) {
+        self.reap = frames;
+    }
+
     /// Sets the mode for rounds without work.
     pub fn set_idle(&mut self, idle: Idle) {
         self.idle.set(idle);

@@ -61,4 +61,15 @@ impl Forwarder {
         burst.move_to(&mut dropped, n);
         self.lose(None, reason, &mut dropped, w);
     }
+
+    /// Gives up the state kept for frames that a port had and never gives back: their heads and their times.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn forget_stranded(&mut self, port: usize, w: &mut Worker) {
+        let egress = &mut self.egresses[port];
+        self.path.give_up_stranded(egress, w);
+        if let Some(probe) = &mut self.probe {
+            probe.stranded(port, egress.port.tx_posted(), &self.meters.latency);
+        }
+    }
 }

@@ -72,7 +72,9 @@ pub struct Forwarder {
     /// Measures the duration of rounds.
     clock: RoundClock,
     /// Times packets; None if that was not requested.
-    probe: Option<Box<Probe>>,
+    pub(super) probe: Option<Box<Probe>>,
+    /// Number of frames in flight from which completions are checked.
+    pub(super) reap: usize,
     /// Number of frames that a port may have posted for reception, so that no port takes frames that another needs.
     share: usize,
     /// The last round left a fill ring short of its share.
@@ -133,6 +135,7 @@ impl Forwarder {
             watch,
             clock: RoundClock::new(),
             probe: None,
+            reap: REAP,
             share,
             short: false,
             decayed: clock::ticks(),
@@ -221,7 +224,7 @@ impl Forwarder {
         let (mut held, mut short) = (0, false);
         for port in 0..self.egresses.len() {
             held += self.transmit(port, w);
-            if received == 0 || self.short || self.egresses[port].port.tx_posted() >= REAP {
+            if received == 0 || self.short || self.egresses[port].port.tx_posted() >= self.reap {
                 self.complete(port, w);
             }
             let egress = &mut self.egresses[port];
@@ -274,17 +277,6 @@ impl Forwarder {
             }
         }
         self.egresses[port].out.len()
-    }
-
-    /// Gives up the state kept for frames that a port had and never gives back: their heads and their times.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn forget_stranded(&mut self, port: usize, w: &mut Worker) {
-        let egress = &mut self.egresses[port];
-        self.path.give_up_stranded(egress, w);
-        if let Some(probe) = &mut self.probe {
-            probe.stranded(port, egress.port.tx_posted(), &self.meters.latency);
-        }
     }
 
     /// Frees frames that a port has sent.

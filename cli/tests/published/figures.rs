@@ -44,8 +44,8 @@ fn pages() -> Vec<Figure> {
     // The slide on pages that cross names no kernel.
     let crossing: [(_, _, Settings<'_>); 4] = [
         ("limit", 31.0, &[("cores", "cross"), ("work", "ring")]),
-        ("netmem", 210.0, &[("cores", "cross"), ("free", "at once")]),
-        ("netmem/delay-1", 152.0, &[("cores", "cross"), ("side", "B")]),
+        ("netmem/shared", 210.0, &[("cores", "cross"), ("free", "at once")]),
+        ("netmem/shared-delay-1", 152.0, &[("cores", "cross"), ("side", "B")]),
         ("netmem/one-worker", 145.0, &[("cores", "same"), ("outstanding", "0")]),
     ];
     for (variant, cycles, settings) in crossing {
@@ -92,17 +92,17 @@ fn verdicts() -> Vec<Figure> {
 /// [rizzo02-mbuf], 2 July 2002.
 fn cells() -> Vec<Figure> {
     [
-        ("netmem/fast-lock-0", 276.0, "fast", "under a lock", "0"),
-        ("netmem/fast-lock-50", 355.0, "fast", "under a lock", "50"),
-        ("netmem/fast-free-0", 365.0, "fast", "without a lock", "0"),
-        ("netmem/fast-free-50", 383.0, "fast", "without a lock", "50"),
-        ("netmem/full-lock-0", 195.0, "full", "under a lock", "0"),
-        ("netmem/full-lock-50", 227.0, "full", "under a lock", "50"),
-        ("netmem/full-free-0", 142.0, "full", "without a lock", "0"),
-        ("netmem/full-free-50", 146.0, "full", "without a lock", "50"),
+        ("netmem/fast-lock-0-by-round", 276.0, "fast", "under a lock", "0"),
+        ("netmem/fast-lock-50-by-round", 355.0, "fast", "under a lock", "50"),
+        ("netmem/fast-free-0-by-round", 365.0, "fast", "without a lock", "0"),
+        ("netmem/fast-free-50-by-round", 383.0, "fast", "without a lock", "50"),
+        ("netmem/full-lock-0-by-round", 195.0, "full", "under a lock", "0"),
+        ("netmem/full-lock-50-by-round", 227.0, "full", "under a lock", "50"),
+        ("netmem/full-free-0-by-round", 142.0, "full", "without a lock", "0"),
+        ("netmem/full-free-50-by-round", 146.0, "full", "without a lock", "50"),
     ]
     .map(|(variant, kpps, path, below, pairs)| {
-        let settings = [("path", path), ("below", below), ("pairs", pairs)];
+        let settings = [("path", path), ("below", below), ("pairs", pairs), ("completed", "in each round")];
         let of = figure("cluster-pool", variant, kpps * 1e3, "pps", &settings);
         Figure { says: &["2 July 2002"], ..of }
     })

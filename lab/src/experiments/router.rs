@@ -80,6 +80,8 @@ pub(super) struct Setup {
     pub(super) packets: Option<PacketSetup>,
     /// Frames in the cache of the pool's owner, and the number to refill it to. None if every frame takes a lock.
     pub(super) cache: Option<(usize, usize)>,
+    /// True if completions are checked in each round, and not when 256 frames are in flight.
+    pub(super) by_round: bool,
 }
 
 /// The set-up of packets.
@@ -98,7 +100,8 @@ impl Setup {
     /// Frames on the fast path, freed in bulk.
     pub(super) fn frames(ring: usize, fate: Fate) -> Setup {
         let usual = PoolConfig::default();
-        Setup { ring, fate, free: Free::Bulk, packets: None, cache: Some((usual.cache, usual.refill)) }
+        let cache = Some((usual.cache, usual.refill));
+        Setup { ring, fate, free: Free::Bulk, packets: None, cache, by_round: false }
     }
 }
 
@@ -141,7 +144,7 @@ impl Router {
         worker: &mut Worker,
         setup: &Setup,
     ) -> Result<(Router, FarSide), SetUpError> {
-        let &Setup { ring, fate, free, ref packets, cache } = setup;
+        let &Setup { ring, fate, free, ref packets, cache, by_round } = setup;
         let kept = if let Fate::Kept(kept) = fate { kept } else { 0 };
         // More than all rings in use hold, so that the pool does not run dry.
         let name = format!("{fate:?} {free:?}");
@@ -157,6 +160,9 @@ impl Router {
             Forwarder::new(ports, pool.clone(), decision(fate)).map_err(SetUpError::at("forwarder"))?;
         forwarder.set_free(free);
         forwarder.measure_latency();
+        if by_round {
+            forwarder.set_reap(1);
+        }
         let (mut heads, mut ready) = (None, None);
         if let Some(packets) = packets {
             let (path, of_path, of_ready) = packet_path(memory, &pool, packets)?;
