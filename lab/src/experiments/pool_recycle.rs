@@ -1,11 +1,13 @@
 //! `pool-recycle`: the cost of a page for a packet, allocated and freed, in these cases: a pool keeps pages mapped,
 //! a driver keeps them by the call at their last release, a driver checks whether the head of a queue is free, and
-//! nothing is kept. Mappings cost nothing or much, and no or many pages are held at the time. Also whether a frame
-//! costs more if up to millions are in use.
+//! nothing is kept. Mappings cost nothing or much, and no or many pages are held at the time, in order or as a share of
+//! all pages that is kept for long. Also whether a frame costs more if up to millions are in use.
 
 mod driver;
+mod held;
 mod in_use;
 mod iommu;
+mod mixed;
 mod synced;
 mod trip;
 
@@ -24,13 +26,14 @@ use crate::method::clock::{Clock, Tsc};
 use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
+use held::Outstanding;
 use trip::{Account, Keeps, Turns, trip};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pool-recycle",
     source: SOURCE,
     question: "What is a page pool worth that keeps pages mapped, beside the drivers' older trick and no recycling?",
-    seconds: 40,
+    seconds: 50,
     keys: &[],
     run,
 };
@@ -115,6 +118,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
             group(&scene, bench, map_ns, held)?;
         }
     }
+    mixed::measure(&scene, bench)?;
     synced::measure(&scene, bench)?;
     in_use::measure(bench, bench.effort())?;
     note_memory(bench, &memory);
@@ -135,7 +139,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
 
 /// Measures all methods with one cost of mapping and one number of held frames.
 fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> Result<(), SetUpError> {
-    let trips = KINDS.iter().map(|kind| trip(scene, kind.keeps, map_ns, held));
+    let trips = KINDS.iter().map(|kind| trip(scene, kind.keeps, map_ns, Outstanding::in_order(held)));
     let mut trips: Vec<Box<dyn Turns + '_>> = trips.collect::<Result<_, _>>()?;
     let variant = |(trip, kind): (_, &Kind)| -> Box<dyn Variant + '_> {
         let trip: &mut Box<dyn Turns + '_> = trip;

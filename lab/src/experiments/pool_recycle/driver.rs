@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use netmem::page::{Memory, Owner, OwnerError, OwnerId, Page, SharedPage};
 use netmem::sync::Worker;
 
+use super::held::Held;
 use super::trip::{Account, Way, corrupted, turns, twice};
 use crate::bench::SetUpError;
 use crate::method::clock::{Clock, Tsc};
@@ -117,7 +118,7 @@ impl<'a> KeptByOwner<'a> {
 impl Way for KeptByOwner<'_> {
     type Out = SharedPage;
 
-    fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+    fn turns(&mut self, ops: u32, held: &mut Held<SharedPage>, account: &mut Account, w: &mut Worker) {
         let mut state = (self, w);
         turns(ops, held, account, &mut state, |(way, w)| way.take(w), released);
     }
@@ -194,7 +195,7 @@ impl<'a> KeptByClaim<'a> {
 impl Way for KeptByClaim<'_> {
     type Out = SharedPage;
 
-    fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+    fn turns(&mut self, ops: u32, held: &mut Held<SharedPage>, account: &mut Account, w: &mut Worker) {
         let mut state = (self, w);
         turns(ops, held, account, &mut state, |(way, w)| way.take(w), released);
     }
@@ -261,7 +262,7 @@ impl<'a> OlderTrick<'a> {
 impl Way for OlderTrick<'_> {
     type Out = SharedPage;
 
-    fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+    fn turns(&mut self, ops: u32, held: &mut Held<SharedPage>, account: &mut Account, w: &mut Worker) {
         let mut state = (self, w);
         turns(ops, held, account, &mut state, |(way, w)| way.take(w), released);
     }
@@ -301,7 +302,7 @@ impl<'a> Unkept<'a> {
 impl Way for Unkept<'_> {
     type Out = Page;
 
-    fn turns(&mut self, ops: u32, held: &mut VecDeque<Page>, account: &mut Account, w: &mut Worker) {
+    fn turns(&mut self, ops: u32, held: &mut Held<Page>, account: &mut Account, w: &mut Worker) {
         let free = |(way, w): &mut (&mut Self, &mut Worker), page| {
             way.mapping.unmap();
             way.memory.free(w, page);

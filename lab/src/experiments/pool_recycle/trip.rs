@@ -9,6 +9,7 @@ use netmem::pool::{DmaMap, Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
 use super::driver::{KeptByClaim, KeptByOwner, Mapping, OlderTrick, Unkept};
+use super::held::{Held, Outstanding};
 use super::iommu::Iommu;
 use super::{CACHE, PAGES, Scene};
 use crate::bench::SetUpError;
@@ -54,8 +55,8 @@ pub(super) trait Way {
     /// An allocated page or frame.
     type Out;
 
-    /// Runs `ops` turns by `w`: allocates one, and frees the oldest of `held`.
-    fn turns(&mut self, ops: u32, held: &mut VecDeque<Self::Out>, account: &mut Account, w: &mut Worker);
+    /// Runs `ops` turns by `w`: allocates one, and frees the one that comes back for it.
+    fn turns(&mut self, ops: u32, held: &mut Held<Self::Out>, account: &mut Account, w: &mut Worker);
 
     /// Allocates one.
     fn take(&mut self, w: &mut Worker) -> Option<Self::Out>;
@@ -69,26 +70,25 @@ pub(super) trait Way {
 pub(super) struct Trip<'a, W: Way> {
     worker: &'a RefCell<Worker>,
     way: W,
-    /// Oldest first.
-    held: VecDeque<W::Out>,
+    held: Held<W::Out>,
     account: Account,
 }
 
 /// A trip of any method.
 pub(super) trait Turns {
-    /// Runs this number of turns: allocates a page, and frees the oldest.
+    /// Runs this number of turns: allocates a page, and frees the one that comes back for it.
     fn run(&mut self, ops: u32);
 
     /// Frees all. Returns the counts.
     fn settle(self: Box<Self>) -> Account;
 }
 
-/// Makes a method, and allocates `held` pages.
+/// Makes a method, and allocates the pages that are out.
 pub(super) fn trip<'a>(
     scene: &'a Scene<'a>,
     keeps: Keeps,
     map_ns: u32,
-    held: usize,
+    held: Outstanding,
 ) -> Result<Box<dyn Turns + 'a>, SetUpError> {
     let Scene { memory, worker, other, clock, .. } = *scene;
     let mapping = Mapping::new(*clock, map_ns);
@@ -118,12 +118,16 @@ pub(super) fn trip<'a>(
     })
 }
 
-fn filled<'a, W: Way + 'a>(worker: &'a RefCell<Worker>, mut way: W, count: usize) -> Box<dyn Turns + 'a> {
+fn filled<'a, W: Way + 'a>(
+    worker: &'a RefCell<Worker>,
+    mut way: W,
+    outstanding: Outstanding,
+) -> Box<dyn Turns + 'a> {
     let mut account = Account::default();
-    let mut held = VecDeque::with_capacity(count + 1);
-    for _ in 0..count {
+    let mut held = Held::new(outstanding);
+    for _ in 0..outstanding.pages {
         match way.take(&mut worker.borrow_mut()) {
-            Some(one) => held.push_back(one),
+            Some(one) => held.pages.push_back(one),
             None => account.refused += 1,
         }
     }
@@ -138,7 +142,7 @@ impl<W: Way> Turns for Trip<'_, W> {
 
     fn settle(self: Box<Self>) -> Account {
         let Self { worker, way, held, mut account } = *self;
-        way.settle(held, &mut account, &mut worker.borrow_mut());
+        way.settle(held.pages, &mut account, &mut worker.borrow_mut());
         account
     }
 }
@@ -147,13 +151,13 @@ impl<W: Way> Turns for Trip<'_, W> {
 #[inline(always)]
 pub(super) fn turns<T, S>(
     ops: u32,
-    held: &mut VecDeque<T>,
+    held: &mut Held<T>,
     account: &mut Account,
     state: &mut S,
     mut alloc: impl FnMut(&mut S) -> Option<T>,
     mut free: impl FnMut(&mut S, T),
 ) {
-    let straight = held.is_empty();
+    let straight = held.is_straight();
     for _ in 0..ops {
         let Some(one) = alloc(state) else {
             account.refused += 1;
@@ -164,9 +168,8 @@ pub(super) fn turns<T, S>(
             free(state, one);
             continue;
         }
-        held.push_back(one);
-        if let Some(oldest) = held.pop_front() {
-            free(state, oldest);
+        if let Some(back) = held.put(one) {
+            free(state, back);
         }
     }
 }
@@ -210,7 +213,7 @@ fn pool(scene: &Scene<'_>, map_ns: u32, owner: &mut Worker) -> Result<Pool, SetU
 impl Way for Pooled<'_> {
     type Out = Frame;
 
-    fn turns(&mut self, ops: u32, held: &mut VecDeque<Frame>, account: &mut Account, w: &mut Worker) {
+    fn turns(&mut self, ops: u32, held: &mut Held<Frame>, account: &mut Account, w: &mut Worker) {
         let pool = &self.pool;
         match self.freed_by {
             None => turns(ops, held, account, w, |w| pool.alloc(w), |w, frame| pool.free(w, frame)),
@@ -248,6 +251,10 @@ mod tests {
 
     /// Returns the counts of 3,000 turns with `held` pages held.
     fn account(keeps: Keeps, held: usize) -> Account {
+        account_of(keeps, Outstanding::in_order(held))
+    }
+
+    fn account_of(keeps: Keeps, held: Outstanding) -> Account {
         let config = MemoryConfig { bytes: 2 * PAGES * PAGE_SIZE, ..MemoryConfig::default() };
         let memory = Memory::new(&config).unwrap();
         let [worker, other] = [(); 2].map(|()| RefCell::new(memory.worker().unwrap()));
@@ -273,6 +280,20 @@ mod tests {
         let turned = account(Keeps::Queue, 1_024);
         assert!(turned.left > 1_000, "{turned:?}");
         assert_eq!(turned, Account { left: turned.left, ..Account::default() });
+    }
+
+    #[test]
+    fn of_a_mix_the_older_trick_unmaps_the_share_that_is_kept() {
+        // The pages that are out at first pass the queue too.
+        for (percent, range) in [(1, 1_030..1_090), (10, 1_150..1_450), (100, 2_000..3_300)] {
+            let held = Outstanding { pages: 1_024, kept_percent: Some(percent) };
+            let turned = account_of(Keeps::Queue, held);
+            assert!(range.contains(&turned.left), "{percent} %: {turned:?}");
+            assert_eq!(turned, Account { left: turned.left, ..Account::default() });
+            for keeps in [Keeps::Pool, Keeps::Owner] {
+                assert_eq!(account_of(keeps, held), Account::default(), "{keeps:?}, {percent} %");
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ const ORDER: (&str, &str) = ("order", "order: 2^order pages in a block");
 const OUT: (&str, &str) = ("outstanding", "pages out at the same time");
 const BYTES: (&str, &str) = ("bytes", "bytes of an object");
 const HELD: (&str, &str) = ("held", "frames held elsewhere");
+const KEPT: (&str, &str) = ("kept_percent", "percent of the pages that are kept for long");
 
 const CYCLES: &str = "cycles_per_op";
 const NS: &str = "ns_per_op";
@@ -136,19 +137,27 @@ pub(super) const FIGURES: &[Figure] = &[
     },
     Figure {
         only: &[("map_ns", "0")],
+        without: &["kept_percent"],
         ..curves("pool-recycle", "Mapping costs nothing, as with a UMEM", CYCLES, HELD)
     },
     Figure {
         only: &[("map_ns", "100")],
+        without: &["kept_percent"],
         ..curves("pool-recycle", "Each map and unmap costs 100 ns", CYCLES, HELD)
     },
     Figure {
         only: &[("map_ns", "500")],
+        without: &["kept_percent"],
         ..curves("pool-recycle", "Each map and unmap costs 500 ns", CYCLES, HELD)
     },
     Figure {
+        only: &[("map_ns", "100")],
+        without: &["held"],
+        ..curves("pool-recycle", "The same, if a share of the pages is kept for long", NS, KEPT)
+    },
+    Figure {
         only: &[("touch", "true")],
-        without: &["held", "of"],
+        without: &["held", "kept_percent", "of"],
         ..dots(
             "pool-recycle",
             "One of so many frames in use goes back and one comes out, 64 bytes written",
@@ -157,7 +166,7 @@ pub(super) const FIGURES: &[Figure] = &[
     },
     Figure {
         only: &[("touch", "false")],
-        without: &["held", "of"],
+        without: &["held", "kept_percent", "of"],
         ..dots("pool-recycle", "The same, untouched", NS)
     },
     packets("xdp-verdicts", "Time for a packet by verdict; the source's rates as times"),
