@@ -89,7 +89,8 @@ pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
          careful binding of queues and interrupts. So neither one worker beside an idle core nor two workers with \
          equal queues is its baseline. It gives \
          4 Mpps of 60-byte packets for its Nehalem machine and 1.2 for Bensley, but not whether with hand-off. Here \
-         packets have 512 bytes. Its \
+         packets have 512 bytes, and 64 in routed-64-bytes-... routed-skewed-queues-... has queues on both cores, of \
+         which the first gets a fourth or a tenth of the packets, as with queues that are not bound carefully. Its \
          \"8 times\" the last-level cache is 15 by its own figures",
     );
     bench.note(
@@ -98,7 +99,8 @@ pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
          router changes a packet, so with the forwarder (routed-..., packets-...) the worker that receives writes the \
          headers' line of each packet, and the worker that sends compares it. That store is the first access to a \
          frame, in one core and in hand-off alike, and a card's DMA takes no core for it. In hand-off it runs beside \
-         the routing on the other core, which is a part of the gain of these variants that a card would not give. The \
+         the routing on the other core, which is a part of the gain of these variants that a card would not give: rows \
+         of percent tell what share of its time the receiving worker takes in place of a card. The \
          effect of a card's DMA on caches is not included. The network waits if an inbox is full, so no packet is \
          dropped",
     );

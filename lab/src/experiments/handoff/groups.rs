@@ -91,8 +91,27 @@ const RING_OF_FORWARDER: usize = RINGS[1];
 /// A forwarder's memory is more than twice its frames, so it is measured where the loops have the next larger step.
 const RING_READ: usize = RINGS[2];
 
+/// Bytes of a small packet, the generator's smallest. The source's have 60, to which a card adds four.
+const SMALL: usize = 64;
+
+/// Queues on both cores, of which the first gets a fourth or a tenth of all packets, as with queues that are not bound
+/// carefully. The source calls its patch another way beside careful binding.
+fn skewed() -> Group {
+    let queues = |percent: u64| Plan {
+        skew: Some(percent),
+        ..Plan::new(&format!("routed-skewed-queues-{percent}"), Way::Queues)
+    };
+    vec![
+        Plan::new("routed-skewed-one", Way::One),
+        Plan::new("routed-skewed-handed", ALL_HANDED),
+        queues(25),
+        queues(10),
+    ]
+}
+
 /// The product's forwarder, in the same variants: it routes frames, routes packets with heads, has four ports, has
-/// more frames in turn, has other work on its core, and reads each packet whole, with still more frames.
+/// more frames in turn, has other work on its core, has small packets, and reads each packet whole, with still more
+/// frames. Also beside queues that are not equally full.
 pub(super) fn forwarder(rings: &[usize]) -> Vec<Group> {
     let frames = |plan| Plan { by: By::Frames, ..plan };
     let mut groups = vec![
@@ -102,6 +121,8 @@ pub(super) fn forwarder(rings: &[usize]) -> Vec<Group> {
         Plan::three_ways("routed-ring", |plan| Plan { ring: RING_OF_FORWARDER, ..frames(plan) }),
         Plan::three_ways("routed-pressure-50", |plan| Plan { pressure: 50, ..frames(plan) }),
     ];
+    groups.push(Plan::three_ways("routed-64-bytes", |plan| Plan { bytes: SMALL, ..frames(plan) }));
+    groups.push(skewed().into_iter().map(frames).collect());
     if rings.last().is_some_and(|&last| last > RING_READ) {
         let read = |plan| Plan { ring: RING_READ, reads: true, ..frames(plan) };
         groups.push(Plan::three_ways("routed-read", read));

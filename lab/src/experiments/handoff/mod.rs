@@ -110,8 +110,10 @@ fn measure(bench: &mut Bench<'_>, group: Group, peer_core: usize, effort: Effort
     let mut variants: Vec<Box<dyn Variant>> = rigs.iter().map(pace).collect();
     let over_first = |a, b| Comparison { a, b, metric: Metric::Pps };
     let mut comparisons: Vec<Comparison> = (1..variants.len()).map(|a| over_first(a, 0)).collect();
-    if let Some(queues) = rigs.iter().position(|rig| rig.plan.way == Way::Queues) {
-        let others = (1..variants.len()).filter(|other| *other != queues && !rigs[*other].plan.hashed);
+    let queues = (0..rigs.len()).filter(|place| rigs[*place].plan.way == Way::Queues);
+    for queues in queues {
+        let is_compared = |plan: &Plan| plan.way != Way::Queues && !plan.hashed;
+        let others = (1..variants.len()).filter(|other| is_compared(&rigs[*other].plan));
         comparisons.extend(others.map(|other| Comparison { a: other, b: queues, metric: Metric::Pps }));
     }
     let place = |variant| rigs.iter().position(|rig| rig.plan.variant == variant);
@@ -125,6 +127,11 @@ fn measure(bench: &mut Bench<'_>, group: Group, peer_core: usize, effort: Effort
         bench.row(one, Metric::NsPerPacket, None);
     }
     for (rig, one) in rigs.into_iter().zip(series) {
+        if let Some(percent) = rig.generating() {
+            let mut label = one.label.clone();
+            label.params.insert("of".to_owned(), "the receiving worker's time, in place of a card".into());
+            bench.figure(label, Metric::Percent, percent, None);
+        }
         let counted = !rig.plan.keeps_order();
         let late = rig.settle(bench);
         if counted {

@@ -69,6 +69,10 @@ pub(super) struct Plan {
     pub(super) hashed: bool,
     /// True if a forwarder reads every line of a packet before it routes it.
     pub(super) reads: bool,
+    /// Bytes of a forwarder's packets.
+    pub(super) bytes: usize,
+    /// Percent of all packets that come to the first of two queues. None: as many as its worker takes.
+    pub(super) skew: Option<u64>,
 }
 
 impl Plan {
@@ -89,6 +93,8 @@ impl Plan {
             consumed: false,
             hashed: false,
             reads: false,
+            bytes: PACKET,
+            skew: None,
         }
     }
 
@@ -154,7 +160,7 @@ impl Plan {
     /// Returns the bytes that are read or written before they come up again, by all workers together: of each frame that is
     /// used in turn the headers' line, or the whole packet. This is the working set that caches see.
     pub(super) fn touched(&self) -> usize {
-        let of_a_frame = if self.sums == 0 && !self.reads { CACHE_LINE } else { PACKET };
+        let of_a_frame = if self.sums == 0 && !self.reads { CACHE_LINE } else { self.bytes };
         self.ports * self.ring * of_a_frame
     }
 
@@ -168,7 +174,7 @@ impl Plan {
             ("work", "forward".into()),
             ("burst", self.burst.into()),
             ("cores", if workers == 1 { "same" } else { "cross" }.into()),
-            ("bytes", PACKET.into()),
+            ("bytes", self.bytes.into()),
             ("touch", true.into()),
             ("workers", workers.into()),
             ("policy", policy.into()),
@@ -185,6 +191,9 @@ impl Plan {
         }
         if self.consumed {
             params.insert("consumed".to_owned(), "by flow".into());
+        }
+        if let Some(percent) = self.skew {
+            params.insert("first_queue_percent".to_owned(), percent.into());
         }
         if self.pressure > 0 {
             params.insert("pressure".to_owned(), self.pressure.into());

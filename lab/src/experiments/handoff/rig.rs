@@ -1,6 +1,7 @@
 //! A variant with its parts: memory, workers, the mesh between them, and the balance at the end.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use netmem::page::{Memory, MemoryConfig};
@@ -10,7 +11,7 @@ use netmem::steer::InboxStats;
 use super::contents::changed_frames;
 use super::plan::{By, Plan, Way};
 use super::set_up::{Shared, Workers, workers};
-use super::turn::{Left, Own, Turn};
+use super::turn::{Fewer, Left, Own, Turn};
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::check_all_freed;
 use crate::method::clock::{Clock, Tsc};
@@ -44,8 +45,12 @@ impl Rig {
         let memory = memory.map_err(SetUpError::at("memory"))?;
         let sets = if plan.way == Way::Queues { 2 } else { 1 };
         let (mut shared, mut all) = (Vec::new(), Workers::new());
-        for _ in 0..sets {
-            let (set, workers) = workers(&plan, &memory)?;
+        let lefts: Vec<Arc<Left>> = (0..sets).map(|_| Arc::new(Left::new())).collect();
+        for (number, left) in lefts.iter().enumerate() {
+            // The last worker is the measured one, and gets the larger share.
+            let fewer = plan.skew.filter(|_| number == 0).zip(lefts.get(1));
+            let fewer = fewer.map(|(percent, than)| Fewer::new(Arc::clone(than), percent));
+            let (set, workers) = workers(&plan, &memory, Arc::clone(left), fewer)?;
             shared.push(set);
             all.extend(workers);
         }
@@ -53,10 +58,15 @@ impl Rig {
     }
 
     /// Returns the packets that left, for each worker that receives. The second is 0 if there is only one.
-    fn left(&self) -> [u64; 2] {
+    pub(super) fn left(&self) -> [u64; 2] {
         let mut left = [0; 2];
         left.iter_mut().zip(&self.shared).for_each(|(sum, shared)| *sum = shared.left.total());
         left
+    }
+
+    /// Returns the share of its time in which the measured worker that receives plays the card, in percent.
+    pub(super) fn generating(&self) -> Option<f64> {
+        self.workers.borrow().iter().filter_map(|worker| worker.generating()).next_back()
     }
 
     /// Lets every packet in flight leave, on this thread. Checks that nothing was lost, late, damaged or leaked.

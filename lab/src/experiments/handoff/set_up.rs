@@ -15,10 +15,10 @@ use netmem_traffic::INTERFACES;
 
 use super::contents::{filled_pool, packets};
 use super::core::{Core, Intake, consumer_of};
-use super::forwarder::{Incoming, Lines, Routing};
+use super::forwarder::{Generator, Incoming, Lines, Routing};
 use super::plan::{By, FEW, Plan, Way};
 use super::reading::Reading;
-use super::turn::{Arriving, FLOWS, Left, Turn};
+use super::turn::{Arriving, FLOWS, Fewer, Left, Turn};
 use crate::bench::SetUpError;
 use crate::experiments::router::{PacketSetup, packet_path};
 
@@ -42,17 +42,22 @@ type Ports = Vec<Box<dyn Port>>;
 /// The workers. The first receives.
 pub(super) type Workers = Vec<Box<dyn Turn>>;
 
-/// Makes one worker, or two with lanes between them.
-pub(super) fn workers(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
+/// Makes one worker, or two with lanes between them. Packets that leave are counted in `left`. `fewer` limits what comes
+/// in.
+pub(super) fn workers(
+    plan: &Plan,
+    memory: &Memory,
+    left: Arc<Left>,
+    fewer: Option<Fewer>,
+) -> Result<(Shared, Workers), SetUpError> {
     match plan.by {
-        By::Loop => loops(plan, memory),
-        By::Frames | By::Packets => forwarders(plan, memory),
+        By::Loop => loops(plan, memory, left),
+        By::Frames | By::Packets => forwarders(plan, memory, left, fewer),
     }
 }
 
-fn loops(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
+fn loops(plan: &Plan, memory: &Memory, left: Arc<Left>) -> Result<(Shared, Workers), SetUpError> {
     let (mesh, ends) = Mesh::new(&mesh_config(plan)?).map_err(SetUpError::at("mesh"))?;
-    let left = Arc::new(Left::new());
     let (mut pools, mut workers) = (Vec::new(), Workers::new());
     for (outbox, inbox) in ends {
         let mut w = memory.worker().map_err(SetUpError::at("worker"))?;
@@ -76,7 +81,12 @@ fn loops(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> 
     Ok((Shared { left, pools, stats: Box::new(move || mesh.stats()) }, workers))
 }
 
-fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
+fn forwarders(
+    plan: &Plan,
+    memory: &Memory,
+    left: Arc<Left>,
+    mut fewer: Option<Fewer>,
+) -> Result<(Shared, Workers), SetUpError> {
     let (stats, ends): (Box<dyn Fn() -> Vec<InboxStats>>, _) = if let Way::Handed(_) = plan.way {
         let (control, ends) = Steering::between(&mesh_config(plan)?).map_err(SetUpError::at("steering"))?;
         (Box::new(move || control.stats()), ends.into_iter().map(Some).collect())
@@ -84,7 +94,7 @@ fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpEr
         (Box::new(Vec::new), vec![None])
     };
     let fib = fib(plan.ports);
-    let (left, lines) = (Arc::new(Left::new()), Arc::new(Lines::new(&fib)?));
+    let lines = Arc::new(Lines::new(&fib, plan.bytes)?);
     let (mut pools, mut workers) = (Vec::new(), Workers::new());
     for (number, steering) in ends.into_iter().enumerate() {
         let mut w = memory.worker().map_err(SetUpError::at("worker"))?;
@@ -104,11 +114,22 @@ fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpEr
         steering.into_iter().for_each(|end| forwarder.set_steering(end));
         // Fills the fill rings.
         forwarder.poll(&mut w);
-        let arriving = Arriving::new(under_way(plan));
+        let arriving = Arriving::new(under_way(plan), fewer.take());
         let incoming = (number == 0).then(|| Incoming { devices, burst: plan.burst, arriving });
         let (meters, lines, left) = (forwarder.meters(), Arc::clone(&lines), Arc::clone(&left));
         pools.push(pool);
-        workers.push(Box::new(Routing { w, forwarder, meters, number, incoming, out, lines, left }));
+        let generator = Generator::default();
+        workers.push(Box::new(Routing {
+            w,
+            forwarder,
+            meters,
+            number,
+            incoming,
+            out,
+            lines,
+            left,
+            generator,
+        }));
     }
     Ok((Shared { left, pools, stats }, workers))
 }
@@ -137,7 +158,7 @@ fn loop_intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
     let ports = (0..plan.ports)
         .map(|port| wire_of(&port.to_string(), plan.ring_of_port()))
         .collect::<Result<_, _>>()?;
-    let (pool, arriving) = (pool.clone(), Arriving::new(under_way(plan)));
+    let (pool, arriving) = (pool.clone(), Arriving::new(under_way(plan), None));
     let (numbers, hash) = (vec![0; FLOWS], plan.hashed.then(|| Toeplitz::new(&DEFAULT_KEY)));
     Ok(Intake { ports, pool, burst: plan.burst, lines: plan.lines, arriving, numbers, hash })
 }

@@ -55,6 +55,22 @@ fn the_forwarder_accounts_for_every_packet_and_each_leaves_as_a_router_sends_it(
 }
 
 #[test]
+fn the_first_of_two_queues_gets_its_share_of_small_packets_and_the_generators_time_is_known() {
+    for percent in [10, 25] {
+        let plan = Plan { by: By::Frames, bytes: 64, skew: Some(percent), ..Plan::new("small", Way::Queues) };
+        let rig = Rig::new(plan).unwrap();
+        rig.turn(5_000);
+        let [first, second] = rig.left();
+        let share = 100 * first / (first + second);
+        assert!(share.abs_diff(percent) <= 2, "{share} % instead of {percent}");
+        let generating = rig.generating().unwrap();
+        assert!((0.1..99.9).contains(&generating), "{generating} %");
+        let report = report_of(false, |bench| _ = rig.settle(bench));
+        assert!(report.ok(), "{:?}", report.checks);
+    }
+}
+
+#[test]
 fn a_worker_that_hashes_and_a_forwarder_that_reads_account_for_every_packet_and_say_so() {
     for plan in [
         Plan { hashed: true, ..Plan::new("small", Way::One) },
@@ -93,7 +109,10 @@ fn each_step_of_a_sweep_is_one_worker_all_handed_over_and_two_queues() {
         let group = groups.iter().find(|group| group[0].variant == name).unwrap();
         assert!(three(group), "{step}: {group:?}");
     }
-    assert!(groups::forwarder(&groups::RINGS).iter().all(three));
+    let skewed = |group: &&Group| group.iter().any(|plan| plan.skew.is_some());
+    let forwarder = groups::forwarder(&groups::RINGS);
+    assert!(forwarder.iter().filter(|group| !skewed(group)).all(three));
+    assert_eq!(forwarder.iter().filter(skewed).count(), 1);
 }
 
 #[test]

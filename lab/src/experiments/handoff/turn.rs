@@ -1,5 +1,6 @@
 //! The common parts of the workers of every variant: incoming packets, a poll round, and outgoing packets.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmem::stats::{Count, Writer};
@@ -23,11 +24,51 @@ pub(super) trait Turn: Send {
     /// Lets no more packets in. Returns the number that came in.
     fn end(&mut self) -> u64;
 
+    /// Returns the share of the worker's time, in percent, in which it does what a card would do for reception. None if it
+    /// receives nothing, or writes no packet.
+    fn generating(&self) -> Option<f64> {
+        None
+    }
+
     /// Lets the network finish all frames. Returns the number of packets that this worker itself dropped.
     fn complete(&mut self) -> u64;
 
     /// Returns the worker when nothing is in flight.
     fn into_worker(self: Box<Self>) -> Worker;
+}
+
+/// A worker whose queue gets fewer packets than that of another worker, as with badly bound queues.
+#[derive(Debug)]
+pub(super) struct Fewer {
+    /// The packets of the other worker.
+    than: Arc<Left>,
+    /// Percent of all packets that come to this worker.
+    percent: u64,
+    /// Packets that may come in before the other worker's count is read again.
+    allowed: u64,
+    looks: u32,
+}
+
+/// Closed looks between two reads of the other worker's count. Each takes a line from the core that writes it.
+const LOOKS_BETWEEN: u32 = 64;
+
+impl Fewer {
+    pub(super) fn new(than: Arc<Left>, percent: u64) -> Fewer {
+        Fewer { than, percent, allowed: 0, looks: 0 }
+    }
+
+    /// Returns true if one more burst may come in after `received` packets.
+    fn is_open(&mut self, received: u64) -> bool {
+        if received < self.allowed {
+            return true;
+        }
+        self.looks += 1;
+        if self.looks >= LOOKS_BETWEEN {
+            self.looks = 0;
+            self.allowed = self.than.total() * self.percent / (100 - self.percent);
+        }
+        received < self.allowed
+    }
 }
 
 /// The incoming packets, and the limit of packets in flight: none is dropped.
@@ -40,17 +81,23 @@ pub(super) struct Arriving {
     left: u64,
     /// No more packets come in.
     over: bool,
+    /// None if as many come in as this worker takes.
+    fewer: Option<Fewer>,
 }
 
 impl Arriving {
-    pub(super) fn new(under_way: u64) -> Arriving {
-        Arriving { under_way, received: 0, left: 0, over: false }
+    pub(super) fn new(under_way: u64, fewer: Option<Fewer>) -> Arriving {
+        Arriving { under_way, received: 0, left: 0, over: false, fewer }
     }
 
     /// Returns true if more may come in now.
     pub(super) fn is_open(&mut self, left: &Left) -> bool {
         if self.received - self.left > self.under_way {
             self.left = left.total();
+        }
+        let has_its_share = |fewer: &mut Fewer| !fewer.is_open(self.received);
+        if self.fewer.as_mut().is_some_and(has_its_share) {
+            return false;
         }
         !self.over && self.received - self.left <= self.under_way
     }
