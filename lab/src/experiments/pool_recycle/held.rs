@@ -59,7 +59,7 @@ impl<T> Held<T> {
         if bits & 0xffff >= *bound {
             return Some(one);
         }
-        let place = (bits >> 32) as usize * self.pages.len() >> 32;
+        let place = ((bits >> 32) as usize * self.pages.len()) >> 32;
         match self.pages.get_mut(place) {
             Some(kept) => Some(std::mem::replace(kept, one)),
             None => Some(one),
