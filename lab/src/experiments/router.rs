@@ -99,9 +99,8 @@ pub(super) struct PacketSetup {
 impl Setup {
     /// Frames on the fast path, freed in bulk.
     pub(super) fn frames(ring: usize, fate: Fate) -> Setup {
-        let usual = PoolConfig::default();
-        let cache = Some((usual.cache, usual.refill));
-        Setup { ring, fate, free: Free::Bulk, packets: None, cache, by_round: false }
+        let PoolConfig { cache, refill, .. } = PoolConfig::default();
+        Setup { ring, fate, free: Free::Bulk, packets: None, cache: Some((cache, refill)), by_round: false }
     }
 }
 
