@@ -216,13 +216,15 @@ fn by_lock(bench: &mut Bench<'_>, found: &Found) {
 pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
     let of = |form| simulated.iter().find(|(one, _)| *one == form).map(|(_, counts)| *counts);
     let (Some(before), Some(after)) = (of(VANILLA), of(PATCHED)) else { return };
-    let share = |after: f64, before: f64| if before > 0.0 { after / before } else { 1.0 };
+    let share = |after: f64, before: f64| {
+        if before > 0.0 && after >= 0.0 { format!("{:.3}", after / before) } else { "no share".to_owned() }
+    };
     let loads = share(after.last_level_loads, before.last_level_loads);
     let misses = share(after.last_level_misses, before.last_level_misses);
     let branches = share(after.branch_misses, before.branch_misses);
     bench.note(format!(
         "the source: last-level loads fell to 0.63 with 56 bytes, their misses to 0.60, branch misses rose to 1.15; the \
-         simulator sees {loads:.3}, {misses:.3} and {branches:.3} in a random order of the frees. The order decides: the \
+         simulator sees {loads}, {misses} and {branches} in a random order of the frees. The order decides: the \
          rows in turn have others. Each form here is code of its own, so that no branch is added by the other one's \
          presence, and the branch misses are not the source's",
     ));
