@@ -51,14 +51,17 @@ impl<'a> Arrays<'a> {
         let (mut first, mut done) = (0, 0);
         loop {
             done += fast(of, &words[done..], &lens[done..], &mut to[done..]);
-            let Some(word) = words.get(done) else { return first };
-            to[done] = match put(of, *word, lens[done] as usize) {
-                Ok(tail) => tail.cast(),
-                Err(errno) => {
-                    first = first_of(first, || errno);
-                    ptr::null_mut()
+            let (Some(&word), Some(to)) = (words.get(done), to.get_mut(done)) else { return first };
+            first = first_of(first, || match put(of, word, lens[done] as usize) {
+                Ok(tail) => {
+                    *to = tail.cast();
+                    0
                 }
-            };
+                Err(errno) => {
+                    *to = ptr::null_mut();
+                    errno
+                }
+            });
             done += 1;
         }
     }

@@ -36,14 +36,17 @@ static void bytes_for_a_burst(void)
     void *to[100];
     CHECK(netmem_alloc(worker, pool, frames, 100) == 100);
     for (uint32_t i = 0; i < 100; i++)
-        lens[i] = i == 70 ? 4000 : i;
-    CHECK(netmem_put_each(worker, frames, lens, 100, to) == -ENOBUFS && strstr(netmem_last_error(), "netmem_put_each: 4000 bytes") != NULL);
-    for (uint32_t i = 0; i < 100; i++)
-        CHECK(i == 70 ? to[i] == NULL && netmem_len(worker, frames[i]) == 0 : to[i] == netmem_data(worker, frames[i]) && netmem_len(worker, frames[i]) == (int)i);
-    lens[70] = 1;
+        lens[i] = i == 70 ? 4000 : i == 80 ? 5000 : i;
+    CHECK(netmem_put_each(worker, frames, lens, 100, to) == -ENOBUFS && netmem_last_errno() == ENOBUFS);
+    CHECK(strstr(netmem_last_error(), "netmem_put_each: 4000 bytes") != NULL);
+    for (uint32_t i = 0; i < 100; i++) {
+        int is_refused = i == 70 || i == 80;
+        CHECK(netmem_len(worker, frames[i]) == (is_refused ? 0 : (int)i) && to[i] == (is_refused ? NULL : netmem_data(worker, frames[i])));
+    }
+    lens[70] = lens[80] = 1;
     CHECK(netmem_put_each(worker, frames, lens, 100, to) == 0);
     for (uint32_t i = 0; i < 100; i++)
-        CHECK((char *)to[i] == (char *)netmem_data(worker, frames[i]) + (i == 70 ? 0 : i));
+        CHECK((char *)to[i] == (char *)netmem_data(worker, frames[i]) + (i == 70 || i == 80 ? 0 : i));
     CHECK(netmem_put_each(worker, NULL, NULL, 0, NULL) == 0 && netmem_free(worker, frames, 100) == 0);
 }
 
