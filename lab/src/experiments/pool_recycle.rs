@@ -33,7 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pool-recycle",
     source: SOURCE,
     question: "What is a page pool worth that keeps pages mapped, beside the drivers' older trick and no recycling?",
-    seconds: 50,
+    seconds: 350,
     keys: &[],
     run,
 };
