@@ -19,10 +19,12 @@ pub const KIND: u64 = 7 << KIND_SHIFT;
 pub const NUMBERS: usize = 1 << KIND_SHIFT;
 /// Entries in a segment: 2 MiB, of which only the used part takes memory.
 const SEGMENT: usize = 1 << 16;
+
 type Segment = [Entry; SEGMENT];
 
 static DIRECTORY: [AtomicPtr<Segment>; NUMBERS / SEGMENT] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS / SEGMENT];
+
 /// The kind of thing that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
@@ -74,7 +76,7 @@ impl Entry {
     }
 
     #[inline(always)]
-    pub fn put(&self, claim: Claim) {
+    fn put(&self, claim: Claim) {
         self.of.store(claim.of, Relaxed);
         self.put_thing(claim.at, claim.head);
     }
@@ -94,11 +96,11 @@ impl Entry {
         use_
     }
 
-    /// Ends the use of a valid handle; `change` is that of [`ended`].
+    /// Ends the use of a valid handle; `change` is that of [`ending`].
     #[inline(always)]
     pub fn end(&self, word: u64, change: u64) {
         // The next use of the entry may be of another kind. Its generation is different then.
-        self.use_.store((word & GENERATION).wrapping_add(change), Relaxed);
+        self.use_.store((word & (USE | KIND)).wrapping_add(change), Relaxed);
     }
 }
 
@@ -106,6 +108,13 @@ impl Entry {
 #[inline(always)]
 pub fn ended(what: What, end: End) -> u64 {
     NEXT | what as u64 | end as u64
+}
+
+/// Returns the number that, added to a valid handle without its number, gives the entry of a use that has ended so: the
+/// holder goes. `own` is the holder and the kind.
+#[inline(always)]
+pub fn ending(own: u64, what: What, end: End) -> u64 {
+    ended(what, end).wrapping_sub(own)
 }
 
 /// Returns the segment of an entry, or None if it does not exist yet.
@@ -174,7 +183,7 @@ pub fn make(number: usize) -> bool {
     if new.is_null() {
         return false;
     }
-    // Release: pairs with the Acquire in `entry`, which then sees the zeros. They are valid entries.
+    // Release: pairs with the Acquire in `segment`, which then sees the zeros. They are valid entries.
     if place.compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
         // SAFETY: it was allocated above with this layout, and no other thread has seen it.
         unsafe { dealloc(new.cast(), layout) };

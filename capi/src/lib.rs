@@ -3,8 +3,8 @@
 //! A C program holds a frame as a handle: a 64-bit word that names the frame and one use of it.
 //!
 //! - `table.rs` has the uses of frames. Only this file turns handles into frames, by the slots of `slots.rs`.
-//! - `objects.rs` has the uses of objects, pages, packets and shared frames, whose entries `entries.rs` finds. `packets.rs` turns the handles of
-//!   packets and shared frames into what they name.
+//! - `objects.rs` has the uses of objects, pages, packets and shared frames, whose entries `entries.rs` finds.
+//!   `packets.rs` turns the handles of packets and shared frames into what they name.
 //! - `stock.rs` does the same for objects that a program has already, by their addresses. `census.rs` says where
 //!   they are, and `lock.rs` refuses a signal handler what the interrupted call holds.
 //! - `lanes.rs` has the ends of lanes between workers, and `lane_packets.rs` the packets in lanes.

@@ -15,7 +15,7 @@
 //! by [`Uses::give`] and leaves it by [`Uses::take`]; then the entry has no holder any more. The rules of who may change
 //! an entry, and how it passes to another worker, are those for frames.
 
-use crate::entries::{Entry, KIND, NUMBERS, Near, ended, entry, find_own, make, number};
+use crate::entries::{Entry, KIND, NUMBERS, Near, ended, ending, entry, find_own, make, number};
 use crate::table::{Bad, End, GENERATION, HOLDER, LOOSE, NEXT, NONE, Tag, USE};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -78,9 +78,10 @@ impl Uses {
     /// Ends a use. Returns the claim, or None if the handle is invalid.
     #[inline(always)]
     pub fn take(&mut self, tag: &mut Tag, what: What, word: u64, end: End) -> Option<Claim> {
-        let entry = find(tag, what, word)?;
+        let own = tag.holder() | what as u64;
+        let entry = find_own(own, word)?;
         let claim = entry.claim();
-        entry.end(word, ended(what, end));
+        entry.end(word, ending(own, what, end));
         self.make_room(1);
         self.numbers.push(number(word) as u32);
         Some(claim)
@@ -128,8 +129,7 @@ impl Uses {
         let most = words.len().min(places.len()).min(RUN);
         let own = tag.holder() | what as u64;
         let Some(near) = words.first().and_then(|word| Near::of(own, *word)) else { return 0 };
-        // Turns a valid handle without its number into the entry of the ended use: its holder and kind go.
-        let change = ended(what, end).wrapping_sub(own);
+        let change = ending(own, what, end);
         let mut taken = 0;
         for (&word, place) in words[..most].iter().zip(&mut places[..most]) {
             let Some(entry) = near.find(word) else { break };
@@ -137,7 +137,7 @@ impl Uses {
             if claim.of != of || !put(place, claim) {
                 break;
             }
-            entry.use_.store((word & (USE | KIND)).wrapping_add(change), Relaxed);
+            entry.end(word, change);
             taken += 1;
         }
         self.make_room(taken);

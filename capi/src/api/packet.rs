@@ -173,7 +173,7 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
         if sites::is_on() {
             for (frame, packet) in burst[..came].iter().zip(&places[..came]) {
                 sites::note_ended(iter::once(frame.word), site);
-                sites::note_all_given(std::slice::from_ref(packet), traced_pool(frame.word), site);
+                sites::note_given(iter::once(*packet), traced_pool(frame.word), site);
             }
         }
         made += came;

@@ -18,7 +18,7 @@ use netmem::packet::{CopyError, SplitError};
 use netmem::{HeadCache, Packet, Pool, Worker};
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
-use std::{iter, mem, slice};
+use std::{iter, mem};
 
 /// Joins two packets. The handle of `other` becomes invalid.
 fn join(
@@ -114,7 +114,7 @@ fn second(
             to[0].word = packets::give(uses, tag, made, of);
             *held += 1;
             if sites::is_on() {
-                sites::note_all_given(slice::from_ref(&to[0].word), traced_pool(packet.word), site);
+                sites::note_given(iter::once(to[0].word), traced_pool(packet.word), site);
             }
             0
         }

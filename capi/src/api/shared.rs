@@ -330,7 +330,7 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
     packets::take_shared(uses, tag, shared.word, End::Moved).into_iter().for_each(|claim| claim.free(worker));
     if sites::is_on() {
         sites::note_ended(iter::once(shared.word), site);
-        sites::note_all_given(to, traced_pool(shared.word), site);
+        sites::note_given(iter::once(to[0]), traced_pool(shared.word), site);
     }
     0
 }
