@@ -7,6 +7,7 @@
 
 mod args;
 mod bucket;
+mod claims;
 mod control;
 mod delivery;
 mod doctor;

@@ -16,7 +16,6 @@
 mod recorder;
 mod registry;
 mod check;
-mod claims;
 mod cores;
 pub mod cuts;
 pub mod files;
@@ -62,10 +61,10 @@ pub mod wanted;
 mod watchdog;
 
 use crate::args::ForwardArgs;
+use crate::claims::{self, InterfaceClaims, Use};
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::{output, sandbox, stop};
-use claims::InterfaceClaims;
 use fixes::Fixes;
 use interfaces::Interfaces;
 use netmem_doctor::{Host, Wanted, beside_the_kernel};
@@ -134,7 +133,7 @@ fn forward(
 ) -> Result<Report, Failure> {
     // Reads the host before the ports are opened, because they change it.
     let beside = beside_the_kernel(&wanted::of_plan(plan));
-    let claims = InterfaceClaims::of(plan)?;
+    let claims = InterfaceClaims::of(plan.ports(), use_of_packets(plan))?;
     let dataplane = set_up::open(plan, asked)?;
     sockets.record(&plan.sandbox);
     let warnings = wanted::warnings(beside, &dataplane.copies);
@@ -167,5 +166,10 @@ pub fn wanted(args: &ForwardArgs, saved: Option<&Host>) -> Result<Wanted, Failur
 /// # Errors
 /// [`Failure::Input`] if the arguments conflict.
 pub fn claimed_by_others(args: &ForwardArgs) -> Result<Vec<String>, Failure> {
-    Ok(claims::of_others(&Plan::on(args, Interfaces::Here)?))
+    let plan = Plan::on(args, Interfaces::Here)?;
+    Ok(claims::of_others(plan.ports(), use_of_packets(&plan)))
+}
+
+fn use_of_packets(plan: &Plan) -> Use {
+    if plan.forwards() { Use::Forward } else { Use::Other }
 }

@@ -216,14 +216,23 @@ impl Plan {
         self.local_queue.is_some() || self.mirror.is_some()
     }
 
+    /// Returns its interfaces, files and other ports.
+    pub fn ports(&self) -> &[PortSpec] {
+        match &self.source {
+            Source::Ports { ports, .. } => ports,
+            Source::BuiltIn(_) => &[],
+        }
+    }
+
+    /// Returns true if it sends received packets on.
+    pub fn forwards(&self) -> bool {
+        !matches!(self.mode, ModeArg::Drop | ModeArg::Pass)
+    }
+
     /// Returns true if peers are to be able to map the memory: a port would lend its frames, and nothing else is in
     /// it.
     pub fn lends(&self) -> bool {
-        let lends = match &self.source {
-            Source::Ports { ports, .. } => ports.iter().any(PortSpec::lends),
-            Source::BuiltIn(_) => false,
-        };
-        lends && self.packets.is_none()
+        self.ports().iter().any(PortSpec::lends) && self.packets.is_none()
     }
 
     /// Returns true if the input ends at some time: all received packets come from files.

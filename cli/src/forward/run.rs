@@ -3,7 +3,6 @@
 //! The end has an order. The generator stops. The forwarders drain while the sink keeps collecting. The sink stops.
 //! The ports are dropped. The ledgers are read. The pools are closed and waited for.
 
-use super::claims::InterfaceClaims;
 use super::cores::pin;
 use super::cuts::{Attendant, Cuts};
 use super::forwarding::{forward, retire_on_drop};
@@ -21,6 +20,7 @@ use super::routing::Following;
 use super::set_up::{Dataplane, Scraped};
 use super::watchdog::Watchdog;
 use super::worker_setup::{Owner, WorkerSetup};
+use crate::claims::InterfaceClaims;
 use crate::failure::Failure;
 use crate::listening::Server;
 use crate::log::{self, Level};

@@ -16,14 +16,11 @@ use std::path::Path;
 /// Returns the needs of a run of the plan.
 pub fn of_plan(plan: &Plan) -> Wanted {
     let setup = plan.port_setup();
-    let specs: &[PortSpec] = match &plan.source {
-        Source::Ports { ports, .. } => &ports[..],
-        Source::BuiltIn(_) => &[],
-    };
+    let specs = plan.ports();
     Wanted {
         ports: specs.iter().map(|spec| port(spec, &setup)).collect(),
         packets_alone: are_alone(specs, &setup),
-        forwards: !matches!(plan.mode, ModeArg::Drop | ModeArg::Pass),
+        forwards: plan.forwards(),
         routes: plan.mode == ModeArg::Ip,
         kernel_routes: matches!(plan.source, Source::Ports { from: RoutesArg::Kernel, .. }),
         ..of_workers(plan.workers, memory_bytes(plan), plan.frame_size)

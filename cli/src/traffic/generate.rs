@@ -127,8 +127,9 @@ impl Generator {
         let is_over = || stop.load(Relaxed) || time.is_some_and(|time| begun.elapsed() >= time);
         let mut reason = None;
         while reason.is_none() && self.sent < count && !is_over() {
-            let left = count - self.sent;
-            let due = pace.due(monotonic_ns()).min(left);
+            let (left, now) = (count - self.sent, monotonic_ns());
+            self.station.look(now);
+            let due = pace.due(now).min(left);
             let sent = self.round(due);
             pace.sent(sent);
             if !self.waiting.is_empty() {

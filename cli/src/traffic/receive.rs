@@ -153,6 +153,7 @@ impl Sink {
             }
             // Checked even if every round receives something, so that a flood does not keep the sink from ending.
             let now = monotonic_ns();
+            station.look(now);
             let is_over =
                 |time: Option<u64>, since: u64| time.is_some_and(|time| now.saturating_sub(since) >= time);
             if is_over(time, begun) || (self.first.is_some() && is_over(quiet, self.last)) {

@@ -1,6 +1,7 @@
 //! A station: ports, and the frames that they need to send or receive packets. COLD but for `free_sent`.
 
-use crate::args::StationArgs;
+use crate::args::{FrameSize, StationArgs};
+use crate::claims::{InterfaceClaims, Use};
 use crate::failure::Failure;
 use crate::forward::files;
 use crate::forward::lending;
@@ -11,7 +12,7 @@ use crate::forward::worker_setup::Owner;
 use crate::log::{self, Level};
 use crate::report_file::ReportFile;
 use crate::sandbox::{self, SandboxPlan};
-use netmem::page::MemoryConfig;
+use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::xdp::Punt;
@@ -25,6 +26,9 @@ use std::time::Duration;
 /// The time for frames to be freed once the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
 
+/// The time between two looks at those who ask for the holder of a claim, in nanoseconds.
+const LOOK: u64 = 1_000_000_000;
+
 /// Ports with one worker and its pool.
 pub struct Station {
     pub ports: Vec<Box<dyn Port>>,
@@ -36,6 +40,9 @@ pub struct Station {
     has_peers: Vec<bool>,
     /// The broker, which keeps the privileges, or None without a sandbox.
     broker: Option<BrokerProcess>,
+    claims: InterfaceClaims,
+    /// When it looks at the claims again, by the monotonic clock.
+    look_at: u64,
     /// The file for the report, or None for standard output.
     json: Option<ReportFile>,
 }
@@ -89,13 +96,14 @@ impl Station {
     /// were needed.
     ///
     /// # Errors
-    /// [`Failure::Input`] with the failed step and the remedy.
+    /// [`Failure::Input`] with the failed step and the remedy. [`Failure::NotNow`] if a port would take the packets of another run.
     pub fn open(specs: &[PortSpec], args: &StationArgs, receives: bool) -> Result<Station, Failure> {
         check(specs, receives)?;
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
         let plan = SandboxPlan::of_ports(specs, &args.sandbox)?;
         let broker = sandbox::start(&plan, || Ok(()))?;
+        let claims = InterfaceClaims::of(specs, Use::Other)?;
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(no_core(core, &error)))?;
         }
@@ -105,17 +113,15 @@ impl Station {
             MemoryConfig { bytes: frames * frame_size.bytes(), workers: 1, ..MemoryConfig::default() };
         let lends = specs.iter().any(PortSpec::lends);
         let memory = lending::memory(&config, lends)?;
-        let mut worker = memory.worker().map_err(Failure::input)?;
-        let usual = PoolConfig::of_frames(frame_size.bytes());
-        let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..usual };
-        let pool = Pool::new(&memory, &mut worker, &config).map_err(lending::pool_refused)?;
         let mut station = Station {
             ports: Vec::new(),
-            owner: Owner { worker, pool },
+            owner: owner(&memory, frame_size, frames)?,
             macs: Vec::new(),
             details: Vec::new(),
             has_peers: specs.iter().map(has_peers).collect(),
             broker,
+            claims,
+            look_at: 0,
             json: None,
         };
         let setup = PortSetup {
@@ -149,6 +155,15 @@ impl Station {
         Ok(station)
     }
 
+    /// Lets others ask for the holder of its claims, if that is due.
+    #[inline]
+    pub fn look(&mut self, now: u64) {
+        if now >= self.look_at {
+            self.look_at = now + LOOK;
+            self.claims.turn_away();
+        }
+    }
+
     /// Returns the number of frames that each port may have posted for reception: no port can take frames that
     /// another needs.
     pub fn share(&self) -> usize {
@@ -170,12 +185,12 @@ impl Station {
 
     /// Closes the ports and waits for all frames to be freed.
     pub fn close(self) -> Closed {
-        let Station { ports, owner, details, has_peers, broker, json, .. } = self;
+        let Station { ports, owner, details, has_peers, broker, claims, json, .. } = self;
         let own: Vec<Pool> = ports.iter().filter_map(|port| port.own_pool().cloned()).collect();
         sandbox::look().iter().for_each(|line| log::say(Level::Warning, line));
         let reports = ports.iter().zip(details);
         let mut reports: Vec<_> = reports.map(|(port, detail)| PortReport::new(0, &**port, detail)).collect();
-        drop((ports, broker));
+        drop((ports, broker, claims));
         reports.iter_mut().for_each(PortReport::read_counters);
         let pool = owner.pool.ledger();
         let mut broken = Vec::new();
@@ -196,6 +211,15 @@ impl Station {
         broken.extend(still_out.map(|still_out| format!("check failed: {still_out}")));
         Closed { json, ports: reports, pool, broken }
     }
+}
+
+/// Returns the station's worker and pool.
+fn owner(memory: &Memory, frame_size: FrameSize, frames: usize) -> Result<Owner, Failure> {
+    let mut worker = memory.worker().map_err(Failure::input)?;
+    let usual = PoolConfig::of_frames(frame_size.bytes());
+    let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..usual };
+    let pool = Pool::new(memory, &mut worker, &config).map_err(lending::pool_refused)?;
+    Ok(Owner { worker, pool })
 }
 
 /// Checks the ports that a station receives on, or only sends to, before any of them is opened.

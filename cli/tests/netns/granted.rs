@@ -19,10 +19,14 @@ fn nobody() -> String {
 }
 
 /// A process. It is killed when dropped.
-struct Process(Child);
+pub struct Process(Child);
 
 impl Process {
-    fn start(at: &Namespace, program: &str, words: &str) -> Process {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn start(at: &Namespace, program: &str, words: &str) -> Process {
         let mut command = at.command(program);
         command.args(words.split_whitespace()).stderr(Stdio::piped());
         Process(command.spawn().expect("it starts"))

@@ -2,6 +2,7 @@
 //! may be possible later, and leaves nothing behind.
 
 use crate::forwarder::{Forwarder, netmem};
+use crate::granted::Process;
 use crate::testbed::{Testbed, Wiring, wait_until};
 use netmem::system::netdev::Netdev;
 use netmem::system::seqpacket::{Access, Listener};
@@ -9,6 +10,9 @@ use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 use std::path::PathBuf;
 use std::process::Command;
+
+/// Number of those who ask for the holder of a claim that the kernel lets wait.
+const BACKLOG: usize = 8;
 
 /// Asserts that the command is refused with one line that contains all of `words`.
 fn assert_refused(command: &mut Command, words: &[&str]) {
@@ -117,8 +121,7 @@ fn a_second_forwarder_with_a_packet_port_on_an_interface_is_refused_until_the_fi
     for _ in 0..2 {
         let first = Forwarder::start_on(&bed, ["packet:one", "packet:two"], &[]);
         let holder = format!("process {} forwards from this interface already", first.pid());
-        // More often than the first one lets others wait who ask for it.
-        for _ in 0..12 {
+        for _ in 0..BACKLOG + 4 {
             let out = second().output().expect("netmem");
             let said = String::from_utf8_lossy(&out.stderr);
             // Without an answer in time it warns and runs.
@@ -162,14 +165,13 @@ fn of_two_forwarders_with_an_xdp_and_a_packet_port_on_an_interface_the_second_is
     };
     for (first, second, why) in [
         ("packet", "xdp", "this port would take all packets before its packet port gets them"),
-        ("xdp", "packet", "its xdp port takes all packets before this port gets them"),
+        ("xdp", "packet", "it takes all packets before this port gets them"),
     ] {
         let on = ["one", "two"].map(|interface| format!("{first}:{interface}"));
         let running = Forwarder::start_on(&bed, on.each_ref().map(String::as_str), &[]);
-        let line = format!(
-            "{second}:one: process {} forwards from this interface already, and {why}",
-            running.pid()
-        );
+        let uses = if first == "xdp" { "has an xdp port on" } else { "forwards from" };
+        let line =
+            format!("{second}:one: process {} {uses} this interface already, and {why}", running.pid());
         assert_refused_by(3, &mut ports(second, "cross-connect"), &[&line]);
         let check = ports(second, "cross-connect").arg("--check").output().expect("netmem");
         let said = String::from_utf8_lossy(&check.stderr);
@@ -183,6 +185,34 @@ fn of_two_forwarders_with_an_xdp_and_a_packet_port_on_an_interface_the_second_is
         let out = ports(second, "cross-connect").output().expect("netmem");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
+    bed.assert_nothing_left();
+}
+
+/// Seen: a generator or sink with an xdp port took the packets of a running router with a packet port, past its filter, and none
+/// of them said so. A router that was started beside such a sink received nothing.
+#[test]
+fn a_generator_or_sink_with_an_xdp_port_takes_no_packets_from_a_router_with_a_packet_port() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let running = Forwarder::start_on(&bed, ["packet:one", "packet:two"], &[]);
+    let line = format!("xdp:one: process {} forwards from this interface already", running.pid());
+    for words in [["gen", "--count=1"], ["sink", "--seconds=0.1"]] {
+        wait_until("the holder is named", || {
+            let out = netmem(&bed).args(words).arg("--port=xdp:one").output().expect("netmem");
+            out.status.code() == Some(3) && String::from_utf8_lossy(&out.stderr).contains(&line)
+        });
+    }
+    running.interrupt();
+    let sink = Process::start(&bed.dut, env!("CARGO_BIN_EXE_netmem"), "sink --port=xdp:one --seconds=600");
+    let line = format!("packet:one: process {} has an xdp port on this interface already", sink.id());
+    // More often than it lets others wait who ask for the holder.
+    for _ in 0..2 * BACKLOG {
+        wait_until("the sink is named", || {
+            let words = ["forward", "--port=packet:one", "--port=packet:two", "--mode=cross-connect"];
+            let out = netmem(&bed).args(words).arg("--seconds=0.1").output().expect("netmem");
+            out.status.code() == Some(3) && String::from_utf8_lossy(&out.stderr).contains(&line)
+        });
+    }
+    drop(sink);
     bed.assert_nothing_left();
 }
 

@@ -1,15 +1,13 @@
-//! A forwarder's claims of the interfaces of its ports. The kernel gives every packet socket of an interface a copy of each
+//! A run's claims of the interfaces of its ports. The kernel gives every packet socket of an interface a copy of each
 //! packet, so two forwarders with packet ports on one interface would send every packet twice. An xdp port takes packets
 //! before any packet socket has them, so a packet port beside it receives nothing. COLD.
 //!
 //! A claim is a socket that listens at an abstract name with the interface's number. Such a name belongs to the network
 //! namespace, and goes with the process. Any user may take it, so a run is refused only if the holder is root or the
-//! run's own user. Generators, sinks and runs that only receive claim nothing for packet ports: they may share an interface
-//! with a router. An xdp port that takes a part of the packets (`take=`) leaves the rest to others, and claims nothing.
-//! Whether two runs can have xdp ports on one interface is up to the kernel, so each has a claim of its own.
+//! run's own user. Runs that forward nothing claim nothing for packet ports: they may share an interface with a router. An
+//! xdp port that takes a part of the packets (`take=`) leaves the rest to others, and claims nothing. Whether two runs can
+//! have xdp ports on one interface is up to the kernel, so each has a claim of its own.
 
-use super::plan::{Plan, Source};
-use crate::args::ModeArg;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::system::errno::Errno;
@@ -34,6 +32,15 @@ const XDP_RUNS: u32 = 8;
 #[derive(Default)]
 pub struct InterfaceClaims(Vec<Listener>);
 
+/// What a run does with the packets of its packet ports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// It sends them on, so that no other run may.
+    Forward,
+    /// It counts or discards its copies, or receives none.
+    Other,
+}
+
 /// The kind of a port that claims its interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -57,12 +64,12 @@ enum Claimed {
 }
 
 impl InterfaceClaims {
-    /// Claims the interface of each packet and xdp port of a plan.
+    /// Claims the interface of each xdp port, and of each packet port that forwards.
     ///
     /// # Errors
     /// [`Failure::NotNow`] if another run has claimed one.
-    pub fn of(plan: &Plan) -> Result<InterfaceClaims, Failure> {
-        let (mut claims, wanted) = (Vec::new(), wanted(plan));
+    pub fn of(ports: &[PortSpec], of_packets: Use) -> Result<InterfaceClaims, Failure> {
+        let (mut claims, wanted) = (Vec::new(), wanted(ports, of_packets));
         for one in &wanted {
             match one.claim().map_err(|errno| one.failed(errno))? {
                 Claimed::Own(claim) => claims.push(claim),
@@ -86,8 +93,8 @@ impl InterfaceClaims {
 }
 
 /// Returns a line for each port whose interface another run has claimed.
-pub fn of_others(plan: &Plan) -> Vec<String> {
-    let wanted = wanted(plan);
+pub fn of_others(ports: &[PortSpec], of_packets: Use) -> Vec<String> {
+    let wanted = wanted(ports, of_packets);
     let refusal = |one: &Wanted<'_>| {
         let of_kind =
             (one.kind == Kind::Packet).then(|| listener_of(&path(&Kind::Packet.name(one.index, 0))));
@@ -100,13 +107,10 @@ pub fn of_others(plan: &Plan) -> Vec<String> {
     wanted.iter().filter_map(refusal).collect()
 }
 
-/// Returns the ports of a plan that claim their interfaces, one of each kind for an interface. An interface that is missing
-/// is an error of its port.
-fn wanted(plan: &Plan) -> Vec<Wanted<'_>> {
-    let Source::Ports { ports, .. } = &plan.source else { return Vec::new() };
-    let only_receives = matches!(plan.mode, ModeArg::Drop | ModeArg::Pass);
-    let mut found: Vec<Wanted<'_>> =
-        ports.iter().filter_map(|port| Wanted::of(port, only_receives)).collect();
+/// Returns the ports that claim their interfaces, one of each kind for an interface. An interface that is missing is an error
+/// of its port.
+fn wanted(ports: &[PortSpec], of_packets: Use) -> Vec<Wanted<'_>> {
+    let mut found: Vec<Wanted<'_>> = ports.iter().filter_map(|port| Wanted::of(port, of_packets)).collect();
     found.sort_by_key(|one| (one.index, one.kind));
     found.dedup_by_key(|one| (one.index, one.kind));
     found
@@ -138,9 +142,9 @@ impl Kind {
 
 impl<'a> Wanted<'a> {
     /// Returns the claim of a port; None if it claims nothing.
-    fn of(port: &'a PortSpec, only_receives: bool) -> Option<Wanted<'a>> {
+    fn of(port: &'a PortSpec, of_packets: Use) -> Option<Wanted<'a>> {
         let (kind, interface) = match &port.device {
-            DeviceSpec::Packet { interface, .. } if !only_receives => (Kind::Packet, interface),
+            DeviceSpec::Packet { interface, .. } if of_packets == Use::Forward => (Kind::Packet, interface),
             // It takes packets from others, whatever becomes of them.
             DeviceSpec::Xdp(xdp) if xdp.take.is_none() => (Kind::Xdp, &xdp.interface),
             _ => return None,
@@ -190,7 +194,7 @@ impl<'a> Wanted<'a> {
     fn consequence(&self, kind: Kind) -> &'static str {
         match (self.kind, kind) {
             (Kind::Packet, Kind::Packet) => "each packet would be forwarded twice",
-            (Kind::Packet, Kind::Xdp) => "its xdp port takes all packets before this port gets them",
+            (Kind::Packet, Kind::Xdp) => "it takes all packets before this port gets them",
             (Kind::Xdp, _) => "this port would take all packets before its packet port gets them",
         }
     }
@@ -199,9 +203,12 @@ impl<'a> Wanted<'a> {
         let process = holder
             .process
             .map_or_else(|| "another process".to_owned(), |process| format!("process {process}"));
+        let uses = match kind {
+            Kind::Packet => "forwards from",
+            Kind::Xdp => "has an xdp port on",
+        };
         format!(
-            "{}: {process} forwards from this interface already, and {}: end that run first, or give the two runs interfaces of their \
-             own",
+            "{}: {process} {uses} this interface already, and {}: end that run first, or give the two runs interfaces of their own",
             self.port,
             self.consequence(kind)
         )
@@ -213,13 +220,16 @@ impl<'a> Wanted<'a> {
             return Err(Failure::not_now(self.refusal(kind, &holder)));
         }
         let user = holder.map_or_else(String::new, |holder| format!(" of user {}", holder.user));
+        let had = match kind {
+            Kind::Packet => "forwarded from",
+            Kind::Xdp => "had an xdp port on",
+        };
         // The first of the names, of which one is taken.
         let name = kind.name(self.index, 0);
         log::say(
             Level::Warning,
             format_args!(
-                "netmem: {}: a process{user} has the name @{name}, as if it forwarded from this interface: if it does, {} (ss -xlp \
-                 names it)",
+                "netmem: {}: a process{user} has the name @{name}, as if it {had} this interface: if so, {} (ss -xlp names it)",
                 self.port,
                 self.consequence(kind)
             ),
