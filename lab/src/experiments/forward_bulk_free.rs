@@ -4,13 +4,14 @@
 //! bulk too, heads taken in bulk too, ready arrays of heads, today's layer, frames without heads, and the bare
 //! relay.
 
+mod latency;
 mod neighbours;
 mod share;
 mod variants;
 
 use std::cell::RefCell;
 
-use netmem::forward::{Free, LatencyQuantiles};
+use netmem::forward::Free;
 use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::sync::Worker;
@@ -120,7 +121,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let series = measure(bench, peer_core, ring, &stages, &mut routers, (&mut relay, &mut relay_far));
     rows(bench, &series);
     findings(bench, &stages[0].memory);
-    latency_rows(bench, ring, &routers);
+    latency::at_full_load(bench, ring, &routers);
+    latency::at_fixed_rates(bench, (peer_core, ring), &stages, &mut routers, &series);
     for (place, (router, far)) in routers.into_iter().enumerate() {
         router.settle(far, &mut stages[stage(place)].worker.borrow_mut(), VARIANTS[place].name, bench);
     }
@@ -218,29 +220,6 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     bench.check_generator(series);
 }
 
-/// From reception to completion, on the forwarder's own clock: a reading of each set-up. The source says that bulk free
-/// adds no latency.
-fn latency_rows(bench: &mut Bench<'_>, ring: usize, routers: &[(Router, FarSide)]) {
-    let latencies: Vec<Option<LatencyQuantiles>> =
-        routers.iter().map(|(router, _)| router.latency()).collect();
-    for (latency, variant) in latencies.iter().zip(VARIANTS) {
-        if latency.is_none() {
-            let name = variant.name;
-            bench.note(format!("{name}: no packet was timed from reception to completion"));
-        }
-    }
-    let over = Comparison { a: place("netmem/patched"), b: place("netmem/base"), metric: Metric::LatencyNs };
-    for (quantile, comparisons) in [("p50", &[over][..]), ("p99", &[])] {
-        let of = |latency: &LatencyQuantiles| if quantile == "p50" { latency.p50 } else { latency.p99 };
-        let reading = |(latency, variant): (&Option<LatencyQuantiles>, &Kind)| {
-            let own = [("mode", "ip"), ("quantile", quantile)];
-            (label(variant.name, "forward", ring, &own), latency.as_ref().map(of))
-        };
-        let readings = latencies.iter().zip(VARIANTS).map(reading).collect();
-        bench.latencies(readings, comparisons, Cores::Cross);
-    }
-}
-
 /// Reports the source's findings, and whether they hold here.
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
@@ -264,6 +243,10 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
         "latency: a reading of each set-up, whose interval is over the set-ups: from the start of the round that received a burst to the completion of its last packet, only in \
          rounds; completions are polled every 256 packets, or if no packets came in. The generator is always ahead, so that this \
          is the rate in other units",
+    );
+    bench.note(
+        "latency with the parameter load: packets come at a fixed rate, a quarter and half of what base forwards in this set-up, and \
+         each is timed from when it was due to when the far side has it; the median over short rounds of base and patched in turn",
     );
     for (a, b, source) in GAINS {
         let Some(ratio) = bench.reported_ratio(a, b) else { continue };

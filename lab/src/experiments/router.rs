@@ -1,6 +1,8 @@
 //! The product's forwarder between two `mem` wires, and the far side of both: a generator that sends one UDP flow
 //! from prebuilt frames, a sink that compares every byte of the output, and a retention for passed packets.
 
+mod frames;
+mod paced;
 mod ready;
 
 use std::sync::Arc;
@@ -18,17 +20,15 @@ use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::steer::Source;
 use netmem::sync::Worker;
-use netmem_traffic::{Hop, INTERFACES, Outcome, Sink, Traffic};
 
 use super::check_all_freed;
 use super::relay::PACKET_BYTES;
 use crate::bench::{Bench, SetUpError};
 use crate::settings::Key;
+use frames::{Bytes, FRAMES, frames};
+pub(super) use paced::Pace;
 use ready::Ready;
 pub(super) use ready::packet_path;
-
-/// Different frames, sent in turn.
-const FRAMES: usize = 256;
 
 /// Rounds after which a forwarder that still has packets in flight has lost them.
 const SETTLE_ROUNDS: usize = 100_000;
@@ -49,8 +49,6 @@ pub(super) const RING: Key = Key {
 /// The number of packets in a window.
 pub(super) const PACKETS: Key =
     Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 };
-
-type Bytes = [u8; PACKET_BYTES];
 
 /// The fate of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,15 +250,20 @@ impl FarSide {
     /// Runs one turn: takes every output packet, then sends a batch.
     pub(super) fn turn(&mut self) {
         while self.take_in() == BATCH_MAX {}
+        self.send(BATCH_MAX);
+    }
+
+    /// Sends at most `n` packets. Returns the number sent.
+    fn send(&mut self, n: usize) -> usize {
         let Self { devices: [ingress, _], frames, sent, .. } = self;
-        ingress.deliver(BATCH_MAX, |room| {
+        ingress.deliver(n, |room| {
             let (frame, _) = &frames[*sent as usize % FRAMES];
             *sent += 1;
             room.first_chunk_mut().map_or(0, |place: &mut Bytes| {
                 *place = *frame;
                 PACKET_BYTES
             })
-        });
+        })
     }
 
     /// Takes the last packet off the second wire without counting it, if all that were sent have been forwarded.
@@ -360,40 +363,6 @@ fn socket(
         worker,
         counters,
     })
-}
-
-/// Returns the frames of the product's generator, each with the expected output, which the product's sink confirms.
-fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
-    let said = |error: netmem_traffic::TrafficError| error.to_string();
-    let hop = match fate {
-        Fate::Routed => Hop::Routed,
-        Fate::Reflected | Fate::Crossed => Hop::Reflected,
-        Fate::Redirected | Fate::Dropped | Fate::Kept(_) => Hop::Unchanged,
-    };
-    let mut traffic = Traffic::new(1, PACKET_BYTES).map_err(said)?;
-    let mut sink = Sink::new(1, PACKET_BYTES, hop).map_err(said)?;
-    let router = netmem_traffic::router();
-    let mut pair = || {
-        let mut sent = [0; PACKET_BYTES];
-        traffic.write(&mut sent);
-        let mut out = sent;
-        match fate {
-            Fate::Routed => {
-                netmem_router::ip::forward_ip(&mut out, &INTERFACES[0], &router);
-            }
-            Fate::Reflected | Fate::Crossed => {
-                let (to, from) = (sent[..6].to_vec(), sent[6..12].to_vec());
-                out[..6].copy_from_slice(&from);
-                out[6..12].copy_from_slice(&to);
-            }
-            Fate::Redirected | Fate::Dropped | Fate::Kept(_) => {}
-        }
-        match sink.verify(&out) {
-            Outcome::Good { .. } => Ok((sent, out)),
-            Outcome::Corrupt(fault) => Err(format!("the sink refuses a prebuilt frame: {}", fault.name())),
-        }
-    };
-    (0..FRAMES).map(|_| pair()).collect()
 }
 
 #[cfg(test)]

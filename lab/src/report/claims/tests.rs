@@ -75,3 +75,32 @@ fn the_slips_of_two_sources_are_stated() {
     );
     assert!(slip("rizzo02-mbuf").is_some_and(|slip| slip.contains("195 pps") && slip.ends_with("195 kpps.")));
 }
+
+/// Seen: latency was told by runs whose generator is always ahead, where it is the rate in other units.
+#[test]
+fn extra_latency_is_judged_at_fixed_rates_alone() {
+    let ratio = |load: &str, quantile: &str, median: f64| crate::json::Ratio {
+        a: "netmem/patched".into(),
+        b: "netmem/base".into(),
+        params: crate::json::params([("load", load.into()), ("quantile", quantile.into())]),
+        median,
+        low: median - 0.01,
+        high: median + 0.01,
+        undecided: false,
+        too_few: false,
+        ..sample().ratios.remove(0)
+    };
+    let verdict = |quarter: f64, half: f64| {
+        let ratios = vec![
+            ratio("a quarter", "p50", quarter),
+            ratio("half", "p50", half),
+            ratio("a quarter", "p99", 2.0),
+            ratio("half", "p99", 2.0),
+        ];
+        let report = Report { experiment: "forward-bulk-free".into(), ratios, ..sample() };
+        claims().find(|claim| claim.name == "latency").unwrap().finding(&[report]).verdict
+    };
+    assert_eq!(verdict(1.0, 0.9), Verdict::Holds);
+    assert_eq!(verdict(1.0, 1.1), Verdict::Fails);
+    assert_eq!(verdict(1.015, 1.0), Verdict::CannotTell);
+}

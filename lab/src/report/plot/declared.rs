@@ -172,7 +172,22 @@ pub(super) const FIGURES: &[Figure] = &[
     packets("xdp-verdicts", "Time for a packet by verdict; the source's rates as times"),
     packets("cluster-pool", "Time for a packet; the source's rates of 2002 as times"),
     packets("forward-bulk-free", "Time for a packet; the source's rates as times"),
-    dots("forward-bulk-free", "From receipt to completion", "latency_ns"),
+    Figure {
+        without: &["load"],
+        ..dots(
+            "forward-bulk-free",
+            "From receipt to completion, with a generator that is always ahead",
+            "latency_ns",
+        )
+    },
+    Figure {
+        only: &[("load", "half")],
+        ..dots(
+            "forward-bulk-free",
+            "From when a packet is due to when it is out, at half of what base forwards",
+            "latency_ns",
+        )
+    },
     Figure {
         only: &[("what", "instructions, per packet")],
         ..dots("forward-bulk-free", "Instructions for a packet, by callgrind", "count")
