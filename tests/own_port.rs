@@ -8,7 +8,9 @@ mod zero_copy_port;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::conformance::{Peer, check};
-use netmem::port::{Complete, Fill, Port, Posted, Rx, Tx};
+use netmem::port::mem::{MemConfig, MemPort};
+use netmem::port::wrap::WrapPort;
+use netmem::port::{Complete, Fill, Port, PortState, Posted, Rx, Tx};
 use netmem::wire::offload::{Offload, PartialChecksum};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -37,6 +39,56 @@ fn a_zero_copy_port_of_another_crate_keeps_the_promises_of_all_ports() {
         let network = Network(Arc::clone(&port.0));
         (Box::new(port), Box::new(network))
     });
+}
+
+/// A port around another one that changes nothing.
+struct Plain<P>(P);
+
+impl<P: Port> WrapPort for Plain<P> {
+    fn within(&self) -> &dyn Port {
+        &self.0
+    }
+
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut self.0
+    }
+}
+
+#[test]
+fn a_port_around_another_one_keeps_the_promises_of_all_ports() {
+    check(|_| {
+        let port = CardPort::default();
+        let network = Network(Arc::clone(&port.0));
+        (Box::new(Plain(port)), Box::new(network))
+    });
+}
+
+/// Seen: each test with a port around another one had to repeat all operations, and lost those that it did not repeat.
+#[test]
+fn what_a_port_around_another_one_does_not_change_is_the_inner_ports() {
+    let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).expect("memory");
+    let mut w = memory.worker().expect("a worker");
+    let pool =
+        Pool::new(&memory, &mut w, &PoolConfig { frames: 8, ..PoolConfig::default() }).expect("a pool");
+    let (within, mut device) = MemPort::pair("0", &MemConfig { ring: 4, coalesce: 1 }).expect("a wire");
+    let mut port: Box<dyn Port> = Box::new(Plain(within));
+    assert_eq!((port.name(), port.kind()), ("mem:0", "mem"));
+    assert_eq!((port.fill_room(), port.refill(&mut w, &pool), port.lacks_frames(8)), (4, 4, false));
+    assert!(port.own_pool().is_none() && port.takes_frames_of(&pool) && port.can_refill_from(&pool));
+    assert!(!port.arm() && port.wakeup_fd().is_some());
+    device.deliver(3, |_| 60);
+    port.disarm();
+    assert_eq!((port.rx_posted(), port.rx_finished()), (4, false));
+    let mut frames = Batch::new();
+    assert_eq!(port.rx(&mut w, &mut frames), 3);
+    assert_eq!((port.tx(&mut w, &mut frames), port.tx_posted(), port.can_retry_tx()), (3, 3, true));
+    device.collect(3, |_| ());
+    assert_eq!(port.complete(&mut w, &mut frames), 3);
+    assert_eq!((port.counters().rx.get(), port.counters().completed.get()), (3, 3));
+    assert_eq!(port.state(), PortState::Up);
+    drop(device);
+    port.kick();
+    assert!(matches!(port.state(), PortState::Down(_)));
 }
 
 /// Seen: frames with a port that was written outside of the crate were `owned` in the ledger.

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use netmem::limits::BATCH_MAX;
+use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemPort};
-use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::port::wrap::WrapPort;
 use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig, Worker};
 use netmem_smoltcp::{DeviceError, PortDevice};
-use std::sync::Arc;
 
 /// A port that takes the frames of no pool, or reports a full batch of completed frames each time.
 struct Odd {
@@ -15,61 +15,22 @@ struct Odd {
     takes: bool,
 }
 
-impl Fill for Odd {
-    fn fill_room(&mut self) -> usize {
-        self.within.fill_room()
+impl WrapPort for Odd {
+    fn within(&self) -> &dyn Port {
+        &self.within
     }
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.fill(w, frames)
+
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut self.within
     }
-    fn rx_posted(&self) -> usize {
-        self.within.rx_posted()
-    }
+
     fn takes_frames_of(&self, _: &Pool) -> bool {
         self.takes
     }
-}
 
-impl Rx for Odd {
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.rx(w, frames)
-    }
-}
-
-impl Tx for Odd {
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.tx(w, frames)
-    }
-    fn tx_posted(&self) -> usize {
-        self.within.tx_posted()
-    }
-}
-
-impl Complete for Odd {
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.complete(w, frames);
+        self.within_mut().complete(w, frames);
         BATCH_MAX
-    }
-}
-
-impl Wake for Odd {
-    fn kick(&mut self) {
-        self.within.kick();
-    }
-}
-
-impl Port for Odd {
-    fn name(&self) -> &str {
-        self.within.name()
-    }
-    fn kind(&self) -> &'static str {
-        self.within.kind()
-    }
-    fn state(&self) -> PortState {
-        self.within.state()
-    }
-    fn counters(&self) -> Arc<PortCounters> {
-        self.within.counters()
     }
 }
 

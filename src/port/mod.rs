@@ -47,6 +47,7 @@ mod spread;
 mod uncut;
 #[cfg(any(feature = "af-packet", feature = "tap"))]
 mod virtio;
+pub mod wrap;
 #[cfg(feature = "xdp")]
 pub mod xdp;
 

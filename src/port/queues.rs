@@ -402,24 +402,3 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
         Vec::new()
     }
 }
-
-/// Methods of a wrapper that the inner port answers: `delegate!(within fn kick(&mut self); fn arm(&mut self) ->
-/// bool;);`
-macro_rules! delegate {
-    ($within:ident) => {};
-    ($within:ident fn $name:ident(&mut self $(, $arg:ident: $of:ty)*) $(-> $to:ty)?; $($rest:tt)*) => {
-        #[inline]
-        fn $name(&mut self $(, $arg: $of)*) $(-> $to)? {
-            self.$within.$name($($arg),*)
-        }
-        $crate::port::queues::delegate!($within $($rest)*);
-    };
-    ($within:ident fn $name:ident(&self $(, $arg:ident: $of:ty)*) $(-> $to:ty)?; $($rest:tt)*) => {
-        #[inline]
-        fn $name(&self $(, $arg: $of)*) $(-> $to)? {
-            self.$within.$name($($arg),*)
-        }
-        $crate::port::queues::delegate!($within $($rest)*);
-    };
-}
-pub(crate) use delegate;

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
-use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::port::wrap::WrapPort;
 use netmem::{Batch, Frame, Memory, MemoryConfig, Pool, PoolConfig, Worker};
 use netmem_tokio::{AsyncPort, close_pool};
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -227,67 +227,26 @@ fn a_driver_that_is_cancelled_closes_its_port_and_every_frame_returns_to_its_poo
 /// A port that counts how often it is armed.
 struct Counted(netmem::MemPort, Arc<AtomicUsize>);
 
-impl Fill for Counted {
-    fn fill_room(&mut self) -> usize {
-        self.0.fill_room()
+impl WrapPort for Counted {
+    fn within(&self) -> &dyn Port {
+        &self.0
     }
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.0.fill(w, frames)
-    }
-    fn rx_posted(&self) -> usize {
-        self.0.rx_posted()
-    }
-}
 
-impl Rx for Counted {
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.0.rx(w, frames)
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut self.0
     }
-}
 
-impl Tx for Counted {
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.0.tx(w, frames)
-    }
-    fn tx_posted(&self) -> usize {
-        self.0.tx_posted()
-    }
-}
-
-impl Complete for Counted {
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.0.complete(w, frames)
-    }
-}
-
-impl Wake for Counted {
-    fn kick(&mut self) {
-        self.0.kick();
-    }
     fn arm(&mut self) -> bool {
         self.1.fetch_add(1, SeqCst);
-        self.0.arm()
+        self.within_mut().arm()
     }
-    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.0.wakeup_fd()
-    }
-    fn disarm(&mut self) {
-        self.0.disarm();
-    }
-}
 
-impl Port for Counted {
     fn name(&self) -> &str {
         "counted"
     }
+
     fn kind(&self) -> &'static str {
         "counted"
-    }
-    fn state(&self) -> PortState {
-        self.0.state()
-    }
-    fn counters(&self) -> Arc<PortCounters> {
-        self.0.counters()
     }
 }
 

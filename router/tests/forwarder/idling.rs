@@ -6,7 +6,8 @@ use netmem::page::{Lists, Memory};
 use netmem::pool::Batch;
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
-use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::port::wrap::WrapPort;
+use netmem::port::{Port, PortCounters};
 use netmem::stats::Writer;
 use netmem::sync::Worker;
 use std::os::fd::BorrowedFd;
@@ -170,63 +171,29 @@ impl Starved {
     }
 }
 
-impl Rx for Starved {
+impl WrapPort for Starved {
+    fn within(&self) -> &dyn Port {
+        &self.within
+    }
+
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut self.within
+    }
+
     fn rx(&mut self, _: &mut Worker, _: &mut Batch) -> usize {
         self.counters.add(|counters| &counters.rx_kernel, self.discards.into());
         0
     }
-}
-
-impl Fill for Starved {
-    fn fill_room(&mut self) -> usize {
-        self.within.fill_room()
-    }
-
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.fill(w, frames)
-    }
-
-    fn rx_posted(&self) -> usize {
-        self.within.rx_posted()
-    }
-}
-
-impl Tx for Starved {
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.tx(w, frames)
-    }
-
-    fn tx_posted(&self) -> usize {
-        self.within.tx_posted()
-    }
-}
-
-impl Complete for Starved {
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.complete(w, frames)
-    }
-}
-
-impl Wake for Starved {
-    fn kick(&mut self) {
-        self.within.kick();
-    }
 
     fn arm(&mut self) -> bool {
-        self.within.arm() || self.is_ready
+        self.within_mut().arm() || self.is_ready
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.asked.fetch_add(1, Relaxed);
-        self.within.wakeup_fd()
+        self.within().wakeup_fd()
     }
 
-    fn disarm(&mut self) {
-        self.within.disarm();
-    }
-}
-
-impl Port for Starved {
     fn name(&self) -> &str {
         "starved"
     }
@@ -235,12 +202,13 @@ impl Port for Starved {
         "starved"
     }
 
-    fn state(&self) -> PortState {
-        PortState::Up
-    }
-
     fn counters(&self) -> Arc<PortCounters> {
         self.counters.reader()
+    }
+
+    /// It cannot tell.
+    fn rx_pending(&mut self) -> Option<usize> {
+        None
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use netmem::forward::Steering;
 use netmem::port::mem::MemPort;
-use netmem::port::{Complete, Fill, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::port::wrap::WrapPort;
 use netmem::steer::{MeshConfig, RecordedQueue};
 use netmem::wire::offload::{Gso, GsoKind, Offload};
 use netmem::wire::{Ethernet, Ipv4, Udp};
@@ -26,10 +26,18 @@ struct Telling {
     hears: bool,
 }
 
-impl Rx for Telling {
+impl WrapPort for Telling {
+    fn within(&self) -> &dyn Port {
+        &self.within
+    }
+
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut self.within
+    }
+
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
-        let n = self.within.rx(w, frames);
+        let n = self.within_mut().rx(w, frames);
         let gso = Gso { kind: self.kind, size: NonZeroU16::new(SIZE).unwrap() };
         for frame in frames[before..].iter_mut() {
             frame.set_timestamp(Some(RECORDED)).unwrap();
@@ -44,65 +52,23 @@ impl Rx for Telling {
         self.keeps = keep;
         keep
     }
-}
 
-impl Tx for Telling {
     /// A segment also reports when its packet was recorded.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         assert!(frames.iter().all(|frame| frame.timestamp() == Some(RECORDED)));
-        self.within.tx(w, frames)
-    }
-
-    fn tx_posted(&self) -> usize {
-        self.within.tx_posted()
+        self.within_mut().tx(w, frames)
     }
 
     fn carries_offloads(&self) -> bool {
         self.hears
     }
-}
 
-impl Fill for Telling {
-    fn fill_room(&mut self) -> usize {
-        self.within.fill_room()
-    }
-
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.fill(w, frames)
-    }
-
-    fn rx_posted(&self) -> usize {
-        self.within.rx_posted()
-    }
-}
-
-impl Complete for Telling {
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.complete(w, frames)
-    }
-}
-
-impl Wake for Telling {
-    fn kick(&mut self) {
-        self.within.kick();
-    }
-}
-
-impl Port for Telling {
     fn name(&self) -> &str {
         "telling"
     }
 
     fn kind(&self) -> &'static str {
         "telling"
-    }
-
-    fn state(&self) -> PortState {
-        PortState::Up
-    }
-
-    fn counters(&self) -> Arc<PortCounters> {
-        self.within.counters()
     }
 }
 

@@ -14,8 +14,9 @@ use netmem::forward::{Forwarder, PacketPath, Reason};
 use netmem::packet::HeadCache;
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
-use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::port::wrap::WrapPort;
 use netmem::sync::Worker;
 use netmem::wire::offload::{Offload, VIRTIO_LEN};
 use netmem::wire::{Ipv4, MacAddr};
@@ -41,10 +42,18 @@ struct Saying {
     refused: Arc<Mutex<u64>>,
 }
 
-impl Rx for Saying {
+impl WrapPort for Saying {
+    fn within(&self) -> &dyn Port {
+        &self.within
+    }
+
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut self.within
+    }
+
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let mut come = Batch::new();
-        self.within.rx(w, &mut come);
+        self.within_mut().rx(w, &mut come);
         let mut n = 0;
         for mut frame in come.drain() {
             let header = self.said.lock().unwrap().pop_front().unwrap();
@@ -65,63 +74,17 @@ impl Rx for Saying {
     fn keep_offloads(&mut self, keep: bool) -> bool {
         keep
     }
-}
-
-impl Tx for Saying {
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.tx(w, frames)
-    }
-
-    fn tx_posted(&self) -> usize {
-        self.within.tx_posted()
-    }
 
     fn carries_offloads(&self) -> bool {
         true
     }
-}
 
-impl Fill for Saying {
-    fn fill_room(&mut self) -> usize {
-        self.within.fill_room()
-    }
-
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.fill(w, frames)
-    }
-
-    fn rx_posted(&self) -> usize {
-        self.within.rx_posted()
-    }
-}
-
-impl Complete for Saying {
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.complete(w, frames)
-    }
-}
-
-impl Wake for Saying {
-    fn kick(&mut self) {
-        self.within.kick();
-    }
-}
-
-impl Port for Saying {
     fn name(&self) -> &str {
         "saying"
     }
 
     fn kind(&self) -> &'static str {
         "saying"
-    }
-
-    fn state(&self) -> PortState {
-        PortState::Up
-    }
-
-    fn counters(&self) -> Arc<PortCounters> {
-        self.within.counters()
     }
 }
 

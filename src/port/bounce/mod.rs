@@ -15,14 +15,13 @@ mod originals;
 mod tests;
 mod tx;
 
-use super::queues::delegate;
-use super::{Port, PortCounters, PortState, Rx, Wake, WrapCounters};
-use crate::pool::{Batch, Pool};
+use super::wrap::WrapPort;
+use super::{Port, PortCounters, PortState};
+use crate::pool::{Batch, Frame, Pool};
 use crate::sync::Worker;
 use crate::sys::fork::Birthplace;
 use originals::Originals;
 use std::fmt;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// A port around another port, whose device sees only frames of one pool. See [the module](self).
@@ -90,39 +89,71 @@ impl BouncePort {
     }
 }
 
-impl Rx for BouncePort {
+impl WrapPort for BouncePort {
+    fn within(&self) -> &dyn Port {
+        &*self.within
+    }
+
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut *self.within
+    }
+
+    fn fill(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
+        self.refuse(frames);
+        0
+    }
+
+    /// Fills frames of the port's own pool, whichever pool is given.
+    #[inline]
+    fn refill_to(&mut self, _w: &mut Worker, _pool: &Pool, most: usize) -> usize {
+        self.refill_own(most)
+    }
+
+    fn lacks_frames(&mut self, most: usize) -> bool {
+        self.lacks_own(most)
+    }
+
+    fn own_pool(&self) -> Option<&Pool> {
+        Some(&self.pool)
+    }
+
+    /// They are not received into.
+    fn takes_frames_of(&self, _pool: &Pool) -> bool {
+        true
+    }
+
     #[inline]
     fn rx(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
         self.within.rx(&mut self.worker, frames)
     }
 
-    delegate!(within
-        fn rx_pending(&mut self) -> Option<usize>;
-        fn rx_finished(&self) -> bool;
-        fn keep_offloads(&mut self, keep: bool) -> bool;
-    );
-}
+    #[inline]
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.send(w, frames)
+    }
 
-impl Wake for BouncePort {
-    delegate!(within
-        fn kick(&mut self);
-        fn arm(&mut self) -> bool;
-        fn wakeup_fd(&self) -> Option<BorrowedFd<'_>>;
-        fn disarm(&mut self);
-    );
-}
+    /// True also if the pool is dry, since frames return to it.
+    fn can_retry_tx(&self) -> bool {
+        self.within.can_retry_tx() || self.is_dry && self.within.state() == PortState::Up
+    }
 
-impl Port for BouncePort {
-    delegate!(within
-        fn name(&self) -> &str;
-        fn kind(&self) -> &'static str;
-        fn state(&self) -> PortState;
-        fn is_failed(&self) -> bool;
-        fn complaint(&self) -> Option<String>;
-        fn notice(&self) -> Option<String>;
-        fn counters(&self) -> Arc<PortCounters>;
-        fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>>;
-    );
+    /// A copy does not carry it.
+    fn carries_offloads(&self) -> bool {
+        false
+    }
+
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        self.set_unsendable_aside(frames)
+    }
+
+    fn is_too_long(&self, frame: &Frame) -> bool {
+        frame.len() > self.pool.frame_size()
+    }
+
+    #[inline]
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.take_sent(w, frames)
+    }
 }
 
 impl fmt::Debug for BouncePort {

@@ -2,14 +2,13 @@
 
 use super::BouncePort;
 use crate::pool::{Batch, Frame};
-use crate::port::queues::delegate;
-use crate::port::{Complete, PortState, Tx, set_aside};
+use crate::port::set_aside;
 use crate::sync::Worker;
 use std::mem;
 
-impl Tx for BouncePort {
+impl BouncePort {
     #[inline]
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+    pub(super) fn send(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let size = self.pool.frame_size();
         if frames.may_have_offloads() || frames.iter().any(|frame| frame.len() > size) {
             return self.tx_without_unsendable(w, frames);
@@ -17,29 +16,13 @@ impl Tx for BouncePort {
         self.tx_copies(w, frames)
     }
 
-    /// True also if the pool is dry, since frames return to it.
-    fn can_retry_tx(&self) -> bool {
-        self.within.can_retry_tx() || self.is_dry && self.within.state() == PortState::Up
-    }
-
-    /// Frames that are longer than a frame of the own pool, and frames with open offload work: a copy does not carry
-    /// it.
-    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+    /// Takes the frames out that are longer than a frame of the own pool, and those with open offload work: a copy does not
+    /// carry it.
+    pub(super) fn set_unsendable_aside(&self, frames: &mut Batch) -> Batch {
         let size = self.pool.frame_size();
         set_aside(frames, |frame| frame.len() <= size && !frame.has_offload())
     }
 
-    fn is_too_long(&self, frame: &Frame) -> bool {
-        frame.len() > self.pool.frame_size()
-    }
-
-    delegate!(within
-        fn tx_posted(&self) -> usize;
-        fn tx_unread(&mut self) -> usize;
-    );
-}
-
-impl BouncePort {
     /// Sends copies of the frames from the front, as long as the own pool has frames and the inner port has room.
     #[inline]
     fn tx_copies(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
@@ -98,8 +81,8 @@ impl BouncePort {
     #[cold]
     #[inline(never)]
     fn tx_without_unsendable(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let mut stay = self.take_unsendable(frames);
-        let too_long = stay.iter().filter(|frame| self.is_too_long(frame)).count();
+        let mut stay = self.set_unsendable_aside(frames);
+        let too_long = stay.iter().filter(|frame| frame.len() > self.pool.frame_size()).count();
         self.counters.tx_too_long.add(too_long as u64);
         self.counters.tx_invalid.add((stay.len() - too_long) as u64);
         let sent = self.tx_copies(w, frames);
@@ -122,9 +105,10 @@ fn copy_data(copy: &mut Frame, frame: &Frame) {
     let _ = copy.put_slice(frame.data());
 }
 
-impl Complete for BouncePort {
+impl BouncePort {
+    /// Returns the frames whose copies were sent.
     #[inline]
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+    pub(super) fn take_sent(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         if self.within.tx_posted() < self.originals.kept() {
             self.forget_lost();
         }

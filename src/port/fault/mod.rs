@@ -18,14 +18,13 @@ mod tests;
 
 pub use chance::{Chance, ChanceError};
 
-use super::queues::delegate;
-use super::{Complete, Fill, Port, PortCounters, PortState, Tx, Wake, WrapCounters};
+use super::wrap::WrapPort;
+use super::{Port, PortCounters, WrapCounters};
 use crate::pool::{Batch, Frame, Pool};
 use crate::stats::Count;
 use crate::sync::Worker;
 use rx::Late;
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,35 +169,33 @@ impl Drop for Tally {
     }
 }
 
-impl Fill for FaultPort {
-    delegate!(within
-        fn fill_room(&mut self) -> usize;
-        fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
-        fn rx_posted(&self) -> usize;
-        fn refill_to(&mut self, w: &mut Worker, pool: &Pool, most: usize) -> usize;
-        fn lacks_frames(&mut self, most: usize) -> bool;
-        fn own_pool(&self) -> Option<&Pool>;
-        fn takes_frames_of(&self, pool: &Pool) -> bool;
-    );
-}
+impl WrapPort for FaultPort {
+    fn within(&self) -> &dyn Port {
+        &*self.within
+    }
 
-impl Tx for FaultPort {
-    delegate!(within
-        fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
-        fn tx_posted(&self) -> usize;
-        fn tx_unread(&mut self) -> usize;
-        fn can_retry_tx(&self) -> bool;
-        fn carries_offloads(&self) -> bool;
-        fn take_unsendable(&self, frames: &mut Batch) -> Batch;
-        fn is_too_long(&self, frame: &Frame) -> bool;
-    );
-}
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut *self.within
+    }
 
-impl Complete for FaultPort {
-    delegate!(within fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;);
-}
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.receive(w, frames)
+    }
 
-impl Wake for FaultPort {
+    /// Some wait here.
+    fn rx_pending(&mut self) -> Option<usize> {
+        None
+    }
+
+    fn rx_finished(&self) -> bool {
+        self.ready.is_empty() && self.late.is_empty() && self.within.rx_finished()
+    }
+
+    /// A packet that is corrupted or made twice has no open work.
+    fn keep_offloads(&mut self, _keep: bool) -> bool {
+        self.within.keep_offloads(false)
+    }
+
     fn kick(&mut self) {
         self.within.kick();
         self.tally.publish();
@@ -210,13 +207,6 @@ impl Wake for FaultPort {
         self.within.arm() || due
     }
 
-    delegate!(within
-        fn wakeup_fd(&self) -> Option<BorrowedFd<'_>>;
-        fn disarm(&mut self);
-    );
-}
-
-impl Port for FaultPort {
     fn name(&self) -> &str {
         &self.name
     }
@@ -224,13 +214,6 @@ impl Port for FaultPort {
     fn kind(&self) -> &'static str {
         "fault"
     }
-
-    delegate!(within
-        fn state(&self) -> PortState;
-        fn is_failed(&self) -> bool;
-        fn complaint(&self) -> Option<String>;
-        fn notice(&self) -> Option<String>;
-    );
 
     fn counters(&self) -> Arc<PortCounters> {
         // Called so that the inner port reads its device's counters.

@@ -3,7 +3,6 @@
 use super::chance::draw;
 use super::{FaultPort, LATE_MAX};
 use crate::pool::{Batch, Frame};
-use crate::port::Rx;
 use crate::sync::Worker;
 use std::time::Instant;
 
@@ -33,8 +32,9 @@ enum Due {
     At(Option<Instant>),
 }
 
-impl Rx for FaultPort {
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+impl FaultPort {
+    /// Receives frames, after their faults.
+    pub(super) fn receive(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
         if self.ready.is_empty() {
             let mut burst = Batch::new();
@@ -52,12 +52,6 @@ impl Rx for FaultPort {
         n
     }
 
-    fn rx_finished(&self) -> bool {
-        self.ready.is_empty() && self.late.is_empty() && self.within.rx_finished()
-    }
-}
-
-impl FaultPort {
     /// Handles one more received frame: injects the faults that its number and the seed decide.
     fn suffer(&mut self, w: &mut Worker, mut frame: Frame) {
         let number = self.received;

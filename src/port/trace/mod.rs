@@ -10,7 +10,7 @@
 //! The pcap format is a pcap file with nanoseconds of the whole frames received and transmitted.
 //!
 //! # What it costs, and what is bounded
-//! A call only formats into a buffer of 256 KiB. [`Wake::kick`], at the end of a round, writes the buffer out with one
+//! A call only formats into a buffer of 256 KiB. [`Wake::kick`](super::Wake::kick), at the end of a round, writes the buffer out with one
 //! write, which takes as long as the file system takes. If a round has more records than fit, or the trace has reached
 //! its limit of frames ([`Port::notice`] says so), the missing frames are counted ([`TraceCounters::lost`]), and traffic goes on. Traffic also
 //! goes on if nobody reads standard error: the records that a full pipe or a stopped terminal does not take stay in the
@@ -23,13 +23,12 @@ mod tests;
 
 pub use log::{TraceConfig, TraceError, TraceFormat};
 
-use super::queues::delegate;
-use super::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake, WrapCounters};
-use crate::pool::{Batch, Frame, Pool};
+use super::wrap::WrapPort;
+use super::{Port, PortState, WrapCounters};
+use crate::pool::{Batch, Pool};
 use crate::stats::Count;
 use crate::sync::Worker;
 use log::Log;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// The counters of a trace, readable from any thread.
@@ -75,7 +74,15 @@ impl TracePort {
     }
 }
 
-impl Fill for TracePort {
+impl WrapPort for TracePort {
+    fn within(&self) -> &dyn Port {
+        &*self.within
+    }
+
+    fn within_mut(&mut self) -> &mut dyn Port {
+        &mut *self.within
+    }
+
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.within.fill(w, frames);
         self.log.burst("fill", n);
@@ -90,16 +97,6 @@ impl Fill for TracePort {
         n
     }
 
-    delegate!(within
-        fn fill_room(&mut self) -> usize;
-        fn rx_posted(&self) -> usize;
-        fn lacks_frames(&mut self, most: usize) -> bool;
-        fn own_pool(&self) -> Option<&Pool>;
-        fn takes_frames_of(&self, pool: &Pool) -> bool;
-    );
-}
-
-impl Rx for TracePort {
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
         let n = self.within.rx(w, frames);
@@ -108,14 +105,6 @@ impl Rx for TracePort {
         n
     }
 
-    delegate!(within
-        fn rx_pending(&mut self) -> Option<usize>;
-        fn rx_finished(&self) -> bool;
-        fn keep_offloads(&mut self, keep: bool) -> bool;
-    );
-}
-
-impl Tx for TracePort {
     /// Frames are recorded before transmission, since afterwards they belong to the device. The records of frames that
     /// were not taken are removed.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
@@ -125,25 +114,12 @@ impl Tx for TracePort {
         n
     }
 
-    delegate!(within
-        fn tx_posted(&self) -> usize;
-        fn tx_unread(&mut self) -> usize;
-        fn can_retry_tx(&self) -> bool;
-        fn carries_offloads(&self) -> bool;
-        fn take_unsendable(&self, frames: &mut Batch) -> Batch;
-        fn is_too_long(&self, frame: &Frame) -> bool;
-    );
-}
-
-impl Complete for TracePort {
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.within.complete(w, frames);
         self.log.burst("complete", n);
         n
     }
-}
 
-impl Wake for TracePort {
     fn kick(&mut self) {
         self.within.kick();
         let state = self.within.state();
@@ -154,14 +130,6 @@ impl Wake for TracePort {
         self.log.write();
     }
 
-    delegate!(within
-        fn arm(&mut self) -> bool;
-        fn wakeup_fd(&self) -> Option<BorrowedFd<'_>>;
-        fn disarm(&mut self);
-    );
-}
-
-impl Port for TracePort {
     fn name(&self) -> &str {
         &self.name
     }
@@ -182,12 +150,6 @@ impl Port for TracePort {
         let own: Arc<dyn WrapCounters> = self.written();
         [vec![own], self.within.wrap_counters()].concat()
     }
-
-    delegate!(within
-        fn state(&self) -> PortState;
-        fn is_failed(&self) -> bool;
-        fn counters(&self) -> Arc<PortCounters>;
-    );
 }
 
 impl std::fmt::Debug for TracePort {
