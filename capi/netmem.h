@@ -1390,8 +1390,8 @@ int netmem_port_kick(netmem_worker worker,
                      netmem_port port);
 
 /* Arms the descriptor of netmem_port_fd, before the thread sleeps on it.
- * Returns 0 if the thread may sleep. Returns 1 if something has arrived already: the thread should not sleep
- * then. */
+ * Returns 0 if nothing has arrived, also if the port is down: the thread may sleep, but each sleep needs a limit
+ * (netmem_port_fd). Returns 1 if something has arrived already: the thread should not sleep then. */
 int netmem_port_arm(netmem_worker worker,
                     netmem_port port);
 
@@ -1402,7 +1402,12 @@ int netmem_port_disarm(netmem_worker worker, netmem_port port);
 /* Returns the descriptor on which the thread sleeps. While the port is armed, it becomes readable when
  * something arrives. The port owns the descriptor and closes it. It may be another one, or none, after each
  * netmem_port_arm: ask for it before each sleep, and register it again in an epoll set of the program (epoll_ctl).
- * Returns -EINVAL if the port has no such descriptor: poll it instead. */
+ * Give each sleep a limit, such as 500 ms, and make a round after it: nothing wakes the thread if the interface of an
+ * xdp port is removed, and such a port comes up again only by calls. Frames that are freed to an empty pool and
+ * completions of some drivers do not wake it either.
+ * Returns -ENETDOWN if the port is down and has no descriptor until it is up; netmem_last_error gives the reason. Poll
+ * it at an interval, such as 50 ms, until it has one. Returns -EINVAL if the port is up and has no descriptor: poll it
+ * instead. */
 int netmem_port_fd(netmem_worker worker,
                    netmem_port port);
 

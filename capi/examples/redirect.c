@@ -45,7 +45,7 @@ static int move(netmem_port from, netmem_port to, unsigned long *dropped)
     return came;
 }
 
-/* Waits until something arrives, half a second at most. */
+/* Waits until something arrives. At most half a second: the removal of an xdp port's interface wakes no thread. */
 static void rest(netmem_port *ports)
 {
     struct pollfd wake[2];
@@ -53,7 +53,7 @@ static void rest(netmem_port *ports)
     for (int i = 0; i < 2; i++) {
         busy |= must(netmem_port_arm(worker, ports[i]));
         int fd = netmem_port_fd(worker, ports[i]);
-        if (fd >= 0)
+        if (fd >= 0) /* Otherwise the port is down, or never has one: poll it. */
             wake[fds++] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
     if (!busy)

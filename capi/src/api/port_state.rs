@@ -43,8 +43,8 @@ pub extern "C" fn netmem_port_kick(worker: netmem_worker, port: netmem_port) -> 
 }
 
 /// Arms the descriptor of netmem_port_fd, before the thread sleeps on it.
-/// Returns 0 if the thread may sleep. Returns 1 if something has arrived already: the thread should not sleep
-/// then.
+/// Returns 0 if nothing has arrived, also if the port is down: the thread may sleep, but each sleep needs a limit
+/// (netmem_port_fd). Returns 1 if something has arrived already: the thread should not sleep then.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_arm(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_arm"), |open| {
@@ -67,12 +67,22 @@ pub extern "C" fn netmem_port_disarm(worker: netmem_worker, port: netmem_port) -
 /// Returns the descriptor on which the thread sleeps. While the port is armed, it becomes readable when
 /// something arrives. The port owns the descriptor and closes it. It may be another one, or none, after each
 /// netmem_port_arm: ask for it before each sleep, and register it again in an epoll set of the program (epoll_ctl).
-/// Returns -EINVAL if the port has no such descriptor: poll it instead.
+/// Give each sleep a limit, such as 500 ms, and make a round after it: nothing wakes the thread if the interface of an
+/// xdp port is removed, and such a port comes up again only by calls. Frames that are freed to an empty pool and
+/// completions of some drivers do not wake it either.
+/// Returns -ENETDOWN if the port is down and has no descriptor until it is up; netmem_last_error gives the reason. Poll
+/// it at an interval, such as 50 ms, until it has one. Returns -EINVAL if the port is up and has no descriptor: poll it
+/// instead.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_fd"), |open| {
-        let fd = open.port.wakeup_fd().map(|fd| fd.as_raw_fd());
-        fd.ok_or_else(|| Failure::invalid("this port cannot wake a sleeping thread: poll it"))
+        if let Some(fd) = open.port.wakeup_fd() {
+            return Ok(fd.as_raw_fd());
+        }
+        Err(match open.port.state() {
+            PortState::Up => Failure::invalid("this port cannot wake a sleeping thread: poll it"),
+            PortState::Down(why) => Failure::new(ENETDOWN, why),
+        })
     })
 }
 

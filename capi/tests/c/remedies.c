@@ -1,4 +1,4 @@
-/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring|heads|"too much"|around */
+/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring|heads|"too much"|around|down */
 #include "first.h"
 #include <unistd.h>
 
@@ -182,10 +182,26 @@ static void lend_around(void)
         CHECK(netmem_memory_lend((void *)(UINTPTR_MAX - 5), BYTES[i], NULL, &lent) == -EINVAL && says("wrap around the address space"));
 }
 
+/* Of the interface `one`: the port has no descriptor while it is down, and one again when it is up. */
+static void down(void)
+{
+    netmem_port port, file;
+    CHECK(netmem_port_open(worker, pool, "packet:one", NULL, &port) == 0);
+    CHECK(netmem_port_open(worker, pool, "pcap:out=/dev/null", NULL, &file) == 0);
+    CHECK(netmem_port_arm(worker, port) >= 0 && netmem_port_fd(worker, port) >= 0 && netmem_port_disarm(worker, port) == 0);
+    CHECK(system("ip link set one down") == 0);
+    CHECK(netmem_port_arm(worker, port) >= 0 && netmem_port_fd(worker, port) == -ENETDOWN && says("interface one is down"));
+    CHECK(netmem_port_disarm(worker, port) == 0 && system("ip link set one up") == 0);
+    while (netmem_port_arm(worker, port) >= 0 && netmem_port_fd(worker, port) < 0)
+        CHECK(netmem_last_errno() == ENETDOWN && netmem_port_disarm(worker, port) == 0 && netmem_port_kick(worker, port) == 0);
+    CHECK(netmem_port_fd(worker, file) == -EINVAL && says("poll it"));
+    CHECK(netmem_port_close(worker, port) == 0 && netmem_port_close(worker, file) == 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"lane", lane}, {"port", port}, {"lend", lend}, {"burst", burst}, {"workers", workers}, {"ring", ring},
-                                           {"heads", heads_config}, {"too much", lend_too_much}, {"around", lend_around}};
+                                           {"heads", heads_config}, {"too much", lend_too_much}, {"around", lend_around}, {"down", down}};
     CHECK(argc == 2 && netmem_set_policy(NETMEM_COUNT) == 0);
     return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_all, close_all);
 }

@@ -1,6 +1,8 @@
 //! Messages about refused calls name a remedy that the program can carry out. A newcomer to the library met each of these cases.
 
 use super::run;
+use crate::prefix::{GCC, compiled, output, prefix, said};
+use crate::testbed::{Testbed, Wiring};
 
 fn holds(what: &str) {
     assert_eq!(run("tests/c/remedies.c", &[what]), format!("{what}: as it should be\n"));
@@ -58,4 +60,15 @@ fn a_lent_range_that_is_longer_than_the_addresses_is_refused_with_a_remedy_that_
 #[test]
 fn a_lent_range_that_wraps_around_the_addresses_is_refused() {
     holds("around");
+}
+
+/// Seen: -EINVAL, "this port cannot wake a sleeping thread: poll it", of a port whose interface was down.
+#[test]
+fn a_port_that_is_down_and_has_no_descriptor_says_why_it_is_down() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let program = compiled("tests/c/remedies.c", &GCC);
+    let mut remedies = bed.dut.command("timeout");
+    remedies.arg("300").arg(program).arg("down").env("LD_LIBRARY_PATH", prefix().join("lib"));
+    let out = output(&mut remedies);
+    assert_eq!(said(&out), "down: as it should be\n");
 }
