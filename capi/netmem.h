@@ -36,9 +36,10 @@
  * Only the thread to which a worker belongs may make calls with that worker, except for netmem_worker_enter. Any thread
  * may make the calls that take no worker, but only one thread at a time may use a raw frame. A thread that ends leaves
  * its workers (netmem_worker_leave).
- * Do not leave a call by siglongjmp from a signal handler, by longjmp or an exception from the function of
- * netmem_set_report, or by pthread_exit: the worker of that call refuses all calls (-EBUSY, from other threads -EPERM)
- * until the process ends, and locks of the library may stay held. Set a flag in the handler and jump after the call.
+ * Do not leave a call by siglongjmp from a signal handler or by longjmp from the function of netmem_set_report: the worker
+ * of that call refuses all calls (-EBUSY, from other threads -EPERM) until the process ends, and locks of the library may
+ * stay held. Set a flag in the handler and jump after the call. An exception or pthread_exit that leaves a call aborts the
+ * process.
  * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a packet,
  * tap or pcap port, or through a port with trace:, contain cancellation points: disable cancellation
  * (pthread_setcancelstate) around them. And asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled
@@ -446,8 +447,10 @@ int netmem_policy(void);
  * that closes descriptor 2 or opens another file as 2 sets a function, or the policy NETMEM_COUNT.
  * A line begins with "netmem: " and has no end of line. It is valid until the function returns. The thread whose
  * call is reported calls the function. The library holds no lock meanwhile, but the worker of that call is in use:
- * calls with it fail with -EBUSY. The function must return: neither longjmp nor an exception may leave it. Functions
- * are called by several threads at once, and a thread may still call the function that was set before.
+ * calls with it fail with -EBUSY. The function must return: longjmp must not leave it, and an exception or pthread_exit
+ * in it aborts the process. An interpreter that calls pthread_exit in threads that run when it ends, as CPython does in
+ * daemon threads that wait for its lock, must join its threads before, or keep descriptor 2. Functions are called by
+ * several threads at once, and a thread may still call the function that was set before.
  * A report never waits. Of each kind of misuse 16 reports are made at once, then one each second. Other
  * reports are left out, as are those that descriptor 2 cannot take without waiting. So are, if a function is
  * set, those of calls that the function itself, a signal handler or a child of fork(2) makes. The next report
@@ -1518,9 +1521,11 @@ int netmem_port_close(netmem_worker worker,
                       netmem_port port);
 
 /* Finds the frames that the port can never carry: those of another memory than the device can reach, those that lie in
- * more pieces than it takes, and those shorter than an Ethernet header or with work left that it cannot do. Call it for
- * the frames that netmem_port_tx did not take, or before netmem_port_tx. The call moves them to the end of `frames`; all
- * frames stay with the caller, and both kinds stay in order.
+ * more pieces than it takes, and those with work left that it cannot do; for an xdp port also those shorter than an
+ * Ethernet header or longer than the MTU allows. A packet or tap port does not find a frame whose length the kernel
+ * refuses: netmem_port_tx takes it, and it is counted as tx_invalid. Call it for the frames that netmem_port_tx did not
+ * take, or before netmem_port_tx. The call moves them to the end of `frames`; all frames stay with the caller, and both
+ * kinds stay in order.
  * Returns the number found: `frames + n - found` is the first. Free these frames, and send the others again later.
  * If a handle is invalid, returns its negative errno and finds nothing. */
 NETMEM_NODISCARD

@@ -44,9 +44,10 @@ const HEAD: &str = "\
  * Only the thread to which a worker belongs may make calls with that worker, except for netmem_worker_enter. Any thread
  * may make the calls that take no worker, but only one thread at a time may use a raw frame. A thread that ends leaves
  * its workers (netmem_worker_leave).
- * Do not leave a call by siglongjmp from a signal handler, by longjmp or an exception from the function of
- * netmem_set_report, or by pthread_exit: the worker of that call refuses all calls (-EBUSY, from other threads -EPERM)
- * until the process ends, and locks of the library may stay held. Set a flag in the handler and jump after the call.
+ * Do not leave a call by siglongjmp from a signal handler or by longjmp from the function of netmem_set_report: the worker
+ * of that call refuses all calls (-EBUSY, from other threads -EPERM) until the process ends, and locks of the library may
+ * stay held. Set a flag in the handler and jump after the call. An exception or pthread_exit that leaves a call aborts the
+ * process.
  * pthread_cancel ends a thread between two calls. There are two exceptions. Calls that move frames through a packet,
  * tap or pcap port, or through a port with trace:, contain cancellation points: disable cancellation
  * (pthread_setcancelstate) around them. And asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) must not be enabled

@@ -62,8 +62,10 @@ pub extern "C" fn netmem_policy() -> c_int {
 /// that closes descriptor 2 or opens another file as 2 sets a function, or the policy NETMEM_COUNT.
 /// A line begins with "netmem: " and has no end of line. It is valid until the function returns. The thread whose
 /// call is reported calls the function. The library holds no lock meanwhile, but the worker of that call is in use:
-/// calls with it fail with -EBUSY. The function must return: neither longjmp nor an exception may leave it. Functions
-/// are called by several threads at once, and a thread may still call the function that was set before.
+/// calls with it fail with -EBUSY. The function must return: longjmp must not leave it, and an exception or pthread_exit
+/// in it aborts the process. An interpreter that calls pthread_exit in threads that run when it ends, as CPython does in
+/// daemon threads that wait for its lock, must join its threads before, or keep descriptor 2. Functions are called by
+/// several threads at once, and a thread may still call the function that was set before.
 /// A report never waits. Of each kind of misuse 16 reports are made at once, then one each second. Other
 /// reports are left out, as are those that descriptor 2 cannot take without waiting. So are, if a function is
 /// set, those of calls that the function itself, a signal handler or a child of fork(2) makes. The next report

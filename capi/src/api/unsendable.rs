@@ -18,9 +18,11 @@ use std::convert::Infallible;
 use std::ffi::{c_char, c_int};
 
 /// Finds the frames that the port can never carry: those of another memory than the device can reach, those that lie in
-/// more pieces than it takes, and those shorter than an Ethernet header or with work left that it cannot do. Call it for
-/// the frames that netmem_port_tx did not take, or before netmem_port_tx. The call moves them to the end of `frames`; all
-/// frames stay with the caller, and both kinds stay in order.
+/// more pieces than it takes, and those with work left that it cannot do; for an xdp port also those shorter than an
+/// Ethernet header or longer than the MTU allows. A packet or tap port does not find a frame whose length the kernel
+/// refuses: netmem_port_tx takes it, and it is counted as tx_invalid. Call it for the frames that netmem_port_tx did not
+/// take, or before netmem_port_tx. The call moves them to the end of `frames`; all frames stay with the caller, and both
+/// kinds stay in order.
 /// Returns the number found: `frames + n - found` is the first. Free these frames, and send the others again later.
 /// If a handle is invalid, returns its negative errno and finds nothing.
 ///
