@@ -1,6 +1,6 @@
 //! The buffers that a device receives into: the bytes of empty frames, without the frames.
 
-#[cfg(any(feature = "af-packet", feature = "tap"))]
+#[cfg(any(feature = "af-packet", feature = "tap", feature = "pcap"))]
 use crate::pool::METADATA_LEN;
 use crate::pool::{Frame, NoRoom};
 #[cfg(any(feature = "af-packet", feature = "tap"))]
@@ -121,6 +121,22 @@ impl<'a> RxBuffer<'a> {
             self.0.put_earlier(n)?;
         }
         Ok(self.0.data_mut().get_mut(before..).unwrap_or_default())
+    }
+
+    /// As [`RxBuffer::put`], into an empty buffer that gets a timestamp. The data begins later by what a timestamp takes, so
+    /// that the headroom stays, if there is room for both.
+    ///
+    /// # Errors
+    /// As [`RxBuffer::put`].
+    #[cfg(feature = "pcap")]
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn put_for_timestamp(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        if self.put(METADATA_LEN + n).is_err() {
+            return self.put(n);
+        }
+        self.pull(METADATA_LEN)?;
+        Ok(self.0.data_mut())
     }
 
     /// Turns all room that [`RxBuffer::put`] has into data and returns it for writing: the same number of bytes for every

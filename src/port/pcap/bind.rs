@@ -46,7 +46,8 @@ pub struct PcapConfig {
     pub destination: Option<MacAddr>,
     /// Whether each packet keeps the time at which it was recorded
     /// ([`Frame::timestamp`](crate::pool::Frame::timestamp)). An output then writes the packet with that time instead
-    /// of the time of transmission. Takes 18 bytes of headroom; without them the port goes down. Default false.
+    /// of the time of transmission. The time takes 18 bytes of the frame, and of its headroom only if the packet leaves
+    /// no others; without them the port goes down. Default false.
     pub recorded_timestamps: bool,
     /// Maximum number of frames posted in each direction. Default 2,048.
     pub ring: usize,

@@ -113,14 +113,16 @@ impl Input {
                 break;
             }
             let packet = &self.ahead[self.next + start..][..record.len as usize];
-            match room.put(packet.len()) {
+            // An empty packet has no time to keep.
+            let keeps_time = self.recorded_timestamps && record.len > 0;
+            let len = packet.len();
+            match if keeps_time { room.put_for_timestamp(len) } else { room.put(len) } {
                 Ok(bytes) => {
                     bytes.copy_from_slice(packet);
                     if let Some(mac) = self.destination {
                         redirect(bytes, mac);
                     }
-                    // An empty packet has no time to keep.
-                    if self.recorded_timestamps && record.len > 0 {
+                    if keeps_time {
                         room.set_timestamp(record.at).map_err(|no| {
                             // Trimming to 0 bytes always succeeds.
                             let _ = room.trim(0);

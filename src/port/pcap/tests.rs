@@ -233,9 +233,9 @@ fn packets_are_written_with_the_time_at_which_they_were_recorded_where_that_is_a
 #[test]
 fn frames_without_room_for_a_timestamp_take_the_port_down_with_the_remedy() {
     let folder = Folder::new("no-headroom");
-    let path = folder.file("in", &pcap(&[vec![1; 60]], Duration::ZERO));
+    let path = folder.file("in", &pcap(&[vec![1; 2031]], Duration::ZERO));
     let mut fixture = Fixture::new(64);
-    let config = PoolConfig { frames: 64, headroom: 17, data: 1518, ..PoolConfig::default() };
+    let config = PoolConfig { frames: 64, headroom: 17, data: 2031, ..PoolConfig::default() };
     fixture.pool = Pool::new(&fixture.memory, &mut fixture.w, &config).unwrap();
     let mut port = PcapPort::open("0", &PcapConfig { recorded_timestamps: true, ..input(&path) }).unwrap();
     assert!(receive_all(&mut fixture, &mut port).is_empty());
@@ -244,6 +244,27 @@ fn frames_without_room_for_a_timestamp_take_the_port_down_with_the_remedy() {
         reason.ends_with("18 bytes wanted where there are 17): give their pool a headroom of 18 bytes"),
         "{reason}"
     );
+}
+
+/// Seen: 46 bytes of headroom where the pool's is 64.
+#[test]
+fn a_timestamp_leaves_the_headroom_of_the_pool_if_the_frame_has_room_for_both() {
+    let folder = Folder::new("headroom");
+    let path = folder.file("in", &pcap(&[vec![1; 60], vec![2; 1966], vec![3; 1967]], Duration::ZERO));
+    let mut fixture = Fixture::new(64);
+    let config = PoolConfig { frames: 64, headroom: 64, data: 1984, ..PoolConfig::default() };
+    fixture.pool = Pool::new(&fixture.memory, &mut fixture.w, &config).unwrap();
+    let mut port = PcapPort::open("0", &PcapConfig { recorded_timestamps: true, ..input(&path) }).unwrap();
+    let mut frames = Batch::new();
+    while !port.rx_finished() {
+        port.refill(&mut fixture.w, &fixture.pool);
+        port.rx(&mut fixture.w, &mut frames);
+        port.kick();
+    }
+    assert!(frames.iter().all(|frame| frame.timestamp().is_some()));
+    assert_eq!(frames.iter().map(|frame| frame.headroom()).collect::<Vec<usize>>(), [64, 64, 46]);
+    assert_eq!(frames.iter().map(|frame| frame.data()[0]).collect::<Vec<u8>>(), [1, 2, 3]);
+    frames.free(&mut fixture.w);
 }
 
 #[test]
