@@ -35,6 +35,10 @@ impl Keys {
             }
             _ if names.contains(&key) => format!("{kind}: {key}={value}: give {form}"),
             Some(near) => format!("{kind}: unknown key {key:?}: did you mean {near}? Give {form}"),
+            // Probably the rest of the name of a file.
+            None if value.is_empty() && form.contains("=FILE") => format!(
+                "{kind}: unknown key {key:?}: a comma ends a file's name: for a name with a comma, make a link whose name has none, and give the link"
+            ),
             None => format!("{kind}: unknown key {key:?}: give {form}"),
         }
     }
@@ -70,9 +74,22 @@ mod tests {
             ),
             ("trace:fil=a/tap:t0", "trace: unknown key \"fil\": did you mean file? Give file=FILE"),
             ("tap:t0,colour=red", "tap: unknown key \"colour\": give mac=MAC"),
+            ("pcap:in=a,colour=red", "pcap: unknown key \"colour\": give in=FILE"),
         ] {
             let error = port_spec(text).unwrap_err();
             assert!(error.starts_with(said) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    /// Seen: "unknown key "b.pcap": give in=FILE, …", of a file that is named a,b.pcap.
+    #[test]
+    fn the_rest_of_a_files_name_behind_a_comma_is_refused_with_the_remedy() {
+        for (text, said) in [
+            ("pcap:in=a,b.pcap", "pcap: unknown key \"b.pcap\": a comma ends a file's name"),
+            ("trace:file=a,b.trace/tap:t0", "trace: unknown key \"b.trace\": a comma ends a file's name"),
+        ] {
+            let error = port_spec(text).unwrap_err();
+            assert!(error.starts_with(said) && error.ends_with("give the link"), "{text}: {error}");
         }
     }
 
