@@ -206,7 +206,7 @@ pub const CHILD: &str = match CHILD_TEXT.to_str() {
     Ok(text) => text,
     Err(_) => "",
 };
-const CHILD_TEXT: &CStr = c"this process is a child of the one that opened netmem: a child has none of its parent's handles (fork(2))";
+const CHILD_TEXT: &CStr = c"this process is a child of the one that opened netmem: a child has none of its parent's handles (fork(2)): open the memory after the fork, or call execve(2)";
 
 /// Returns the text of a C string that is UTF-8.
 pub fn text<'a>(what: &str, text: &'a CStr) -> Result<&'a str, Failure> {

@@ -164,8 +164,14 @@ pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32
         (kind, why(kind, what)),
         &format!("{call}{at}"),
         &format!("{what} {word:#018x}"),
-        &history(what, word),
+        &format!("{}{}", history(what, word), cut(word)),
     )
+}
+
+/// The hint for a handle whose upper half is missing, as from a language that passes integers as `int` by default.
+fn cut(word: u64) -> &'static str {
+    let is_cut = word != 0 && (word >> 32 == 0 || word == word as i32 as u64);
+    if is_cut { "; its upper 32 bits are missing: pass handles as 64 bits" } else { "" }
 }
 
 /// Counts and reports a call from a signal handler or a child, as the policy says. The call that a handler interrupted, and

@@ -1,4 +1,4 @@
-/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring|heads|"too much"|around|down */
+/* What netmem_last_error says of what was refused, and that it can be done: usage: remedies lane|port|lend|burst|workers|ring|heads|"too much"|around|cut|down */
 #include "first.h"
 #include <unistd.h>
 
@@ -182,6 +182,19 @@ static void lend_around(void)
         CHECK(netmem_memory_lend((void *)(UINTPTR_MAX - 5), BYTES[i], NULL, &lent) == -EINVAL && says("wrap around the address space"));
 }
 
+/* A handle that was passed as an int: its lower half, also with a sign. */
+static void cut(void)
+{
+    netmem_frame frame = one(), halves[2] = {{(uint32_t)frame.word}, {frame.word | UINT64_C(0xffffffff80000000)}};
+    netmem_worker half = {(uint32_t)worker.word};
+    netmem_pool lower = {(uint32_t)pool.word};
+    for (int i = 0; i < 2; i++)
+        CHECK(netmem_len(worker, halves[i]) < 0 && says("its upper 32 bits are missing: pass handles as 64 bits"));
+    CHECK(netmem_len(half, frame) < 0 && says("its upper 32 bits are missing"));
+    CHECK(netmem_alloc(worker, lower, halves, 1) < 0 && says("its upper 32 bits are missing"));
+    CHECK(netmem_free(worker, &frame, 1) == 0 && netmem_free(worker, &frame, 1) == -ESTALE && !strstr(netmem_last_error(), "missing"));
+}
+
 /* Of the interface `one`: the port has no descriptor while it is down, and one again when it is up. */
 static void down(void)
 {
@@ -201,7 +214,7 @@ static void down(void)
 int main(int argc, char **argv)
 {
     static const struct test_case ALL[] = {{"lane", lane}, {"port", port}, {"lend", lend}, {"burst", burst}, {"workers", workers}, {"ring", ring},
-                                           {"heads", heads_config}, {"too much", lend_too_much}, {"around", lend_around}, {"down", down}};
+                                           {"heads", heads_config}, {"too much", lend_too_much}, {"around", lend_around}, {"cut", cut}, {"down", down}};
     CHECK(argc == 2 && netmem_set_policy(NETMEM_COUNT) == 0);
     return run_case(ALL, sizeof ALL / sizeof *ALL, argv[1], open_all, close_all);
 }

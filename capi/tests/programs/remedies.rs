@@ -62,6 +62,12 @@ fn a_lent_range_that_wraps_around_the_addresses_is_refused() {
     holds("around");
 }
 
+/// Seen: "netmem never gave out this word", of a handle that ctypes had passed as an int.
+#[test]
+fn a_handle_whose_upper_half_is_missing_is_reported_as_such() {
+    holds("cut");
+}
+
 /// Seen: -EINVAL, "this port cannot wake a sleeping thread: poll it", of a port whose interface was down.
 #[test]
 fn a_port_that_is_down_and_has_no_descriptor_says_why_it_is_down() {
