@@ -15,7 +15,8 @@ const HEAD: &str = "\
  * The handle of a frame, object, page, packet or shared frame names that thing and one use of it. The use begins when a
  * call returns the handle. It ends when the thing is freed, sent, detached, or becomes something else: the handle is
  * invalid from then on, also after the same frame or object is allocated again. The generation in a handle has 25 bits,
- * so an old handle can be accepted again only after 2^25 later uses of the same frame or object.
+ * so an old handle can be accepted again only after 2^25 later uses of the same frame or object. A handle names a thing of
+ * one process. Do not pass it to another process, which can have a frame of the same handle.
  * A call that is given an invalid handle does nothing with it, counts the misuse (netmem_misuses), reports it in a line
  * (netmem_set_policy, netmem_set_report) and fails.
  *

@@ -28,10 +28,10 @@ fn the_first_program_of_the_guide_is_reported_at_the_line_that_the_guide_names()
 }
 
 #[test]
-fn the_python_example_counts_the_packets_of_a_capture() {
+fn the_python_example_counts_the_packets_of_a_capture_and_their_bytes() {
     let input = capture::write("count.pcap", 321);
     let said = good(command("python3").arg(folder().join("examples/count.py")).arg(input));
-    assert_eq!(said, "321 packets\n");
+    assert_eq!(said, "321 packets, 19260 bytes\n");
 }
 
 #[test]
@@ -84,7 +84,10 @@ fn a_capture_that_is_damaged_is_an_error_of_each_example() {
     fs::write(&input, &whole[..whole.len() - 10]).unwrap();
     let ports = [format!("pcap:in={}", input.display()), format!("pcap:out={}", out.display())];
     for (command, counts) in [
-        (command("python3").arg(folder().join("examples/count.py")).arg(&input), "999 packets\n"),
+        (
+            command("python3").arg(folder().join("examples/count.py")).arg(&input),
+            "999 packets, 59940 bytes\n",
+        ),
         (command(compiled(REDIRECT, &GCC)).args(&ports), "999 moved, 0 dropped\n"),
         (command(compiled(HANDOFF, &GCC)).args(&ports), "999 handed over and sent\n"),
     ] {
