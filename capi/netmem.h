@@ -89,6 +89,8 @@
 #define NETMEM_GSO_TCP4 1
 #define NETMEM_GSO_TCP6 2
 #define NETMEM_GSO_UDP 3
+/* The value of a time that a frame does not have (netmem_get_timestamp, netmem_set_timestamp). */
+#define NETMEM_NO_TIMESTAMP UINT64_MAX
 /* The maximum number of segments of a packet (netmem_cut_segments). */
 #define NETMEM_SEGMENTS_MAX 512
 
@@ -293,7 +295,8 @@ typedef struct {
 
 /* A raw frame: a frame without a generation. Calls do not check raw frames. Bits 32 to 47 are the headroom
  * in bytes, bits 48 to 63 the length in bytes. A frame with an offload or a time of recording has bit 47 set,
- * and 18 bytes less of headroom than bits 32 to 46 say: netmem_raw_headroom knows. */
+ * and 18 bytes less of headroom than bits 32 to 46 say: netmem_raw_headroom knows. netmem_raw_get_offload and
+ * netmem_raw_get_timestamp read them. */
 typedef struct {
     uint64_t word;
 } netmem_raw;
@@ -1588,6 +1591,37 @@ int netmem_cut_segments_at(netmem_worker worker,
                            uint32_t n,
                            const char *site);
 
+/* Writes to `nanoseconds` the time at which the packet in a frame was recorded, in nanoseconds since 1970. A frame has one
+ * if it was received from a pcap port with timestamps=recorded, or got one by netmem_set_timestamp. The time stays with
+ * its frame through lanes, packets, raw frames and shared frames. A frame that is freed or posted for reception loses it.
+ * Returns 1. Returns 0 if the frame has no such time, and writes NETMEM_NO_TIMESTAMP. */
+int netmem_get_timestamp_at(netmem_worker worker,
+                            netmem_frame frame,
+                            uint64_t *nanoseconds,
+                            const char *site);
+
+/* Stores the time at which the packet in a frame was recorded, in nanoseconds since 1970. NETMEM_NO_TIMESTAMP removes it.
+ * A pcap port writes the packet with this time.
+ * Returns 0, or -ENOBUFS if the headroom is less than the 18 bytes that an offload and a time take together, or if the
+ * frame has no data. Nothing has changed then. */
+int netmem_set_timestamp_at(netmem_worker worker,
+                            netmem_frame frame,
+                            uint64_t nanoseconds,
+                            const char *site);
+
+/* Does for a packet what netmem_get_timestamp does for a frame. The time is that of the first part. */
+int netmem_packet_get_timestamp_at(netmem_worker worker,
+                                   netmem_packet packet,
+                                   uint64_t *nanoseconds,
+                                   const char *site);
+
+/* Does for a raw frame what netmem_get_timestamp does for a frame. */
+int netmem_raw_get_timestamp(netmem_raw frame, uint64_t *nanoseconds);
+
+/* Does for a raw frame what netmem_set_timestamp does for a frame. This changes the word of the frame. */
+int netmem_raw_set_timestamp(netmem_raw *frame,
+                             uint64_t nanoseconds);
+
 /* Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
  * `packets`.
  * Returns the number received. If there is no memory for a head or a handle, the frame waits for the next
@@ -2005,6 +2039,9 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_set_offload(...) netmem_set_offload_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_finish_checksum(...) netmem_finish_checksum_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_cut_segments(...) netmem_cut_segments_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_get_timestamp(...) netmem_get_timestamp_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_set_timestamp(...) netmem_set_timestamp_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_get_timestamp(...) netmem_packet_get_timestamp_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_rx_packets(...) netmem_port_rx_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_tx_packets(...) netmem_port_tx_packets_at(__VA_ARGS__, NETMEM_SITE)
 #define netmem_port_take_unsendable_packets(...) netmem_port_take_unsendable_packets_at(__VA_ARGS__, NETMEM_SITE)

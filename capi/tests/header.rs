@@ -92,6 +92,8 @@ const CONSTANTS: &str = "\
 #define NETMEM_GSO_TCP4 1
 #define NETMEM_GSO_TCP6 2
 #define NETMEM_GSO_UDP 3
+/* The value of a time that a frame does not have (netmem_get_timestamp, netmem_set_timestamp). */
+#define NETMEM_NO_TIMESTAMP UINT64_MAX
 /* The maximum number of segments of a packet (netmem_cut_segments). */
 #define NETMEM_SEGMENTS_MAX 512
 ";
@@ -106,6 +108,46 @@ const SITE: &str = "\
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
+
+/// The parts of the header, in order: files of `src/api`.
+const PARTS: [&str; 36] = [
+    "types",
+    "library",
+    "memory",
+    "worker",
+    "pool",
+    "burst",
+    "frame",
+    "transfer",
+    "lane",
+    "cache",
+    "object",
+    "page",
+    "heads",
+    "packet",
+    "packet_data",
+    "put",
+    "packet_parts",
+    "ready",
+    "shared",
+    "reclaim",
+    "port_open",
+    "port",
+    "port_state",
+    "unsendable",
+    "offload",
+    "segments",
+    "timestamp",
+    "packet_port",
+    "packet_offload",
+    "packet_lane",
+    "report",
+    "raw",
+    "raw_data",
+    "raw_offload",
+    "raw_move",
+    "stock",
+];
 
 /// Generates the header from the sources.
 fn generated() -> String {
@@ -125,43 +167,7 @@ fn generated() -> String {
         ..Config::default()
     };
     let mut builder = Builder::new().with_config(config);
-    for part in [
-        "types",
-        "library",
-        "memory",
-        "worker",
-        "pool",
-        "burst",
-        "frame",
-        "transfer",
-        "lane",
-        "cache",
-        "object",
-        "page",
-        "heads",
-        "packet",
-        "packet_data",
-        "put",
-        "packet_parts",
-        "ready",
-        "shared",
-        "reclaim",
-        "port_open",
-        "port",
-        "port_state",
-        "unsendable",
-        "offload",
-        "segments",
-        "packet_port",
-        "packet_offload",
-        "packet_lane",
-        "report",
-        "raw",
-        "raw_data",
-        "raw_offload",
-        "raw_move",
-        "stock",
-    ] {
+    for part in PARTS {
         builder = builder.with_src(folder().join("src/api").join(part).with_extension("rs"));
     }
     let mut made = Vec::new();

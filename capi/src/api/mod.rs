@@ -42,6 +42,7 @@ mod report;
 mod segments;
 mod shared;
 mod stock;
+mod timestamp;
 mod transfer;
 mod types;
 mod unsendable;

@@ -114,7 +114,8 @@ pub struct netmem_shared {
 
 /// A raw frame: a frame without a generation. Calls do not check raw frames. Bits 32 to 47 are the headroom
 /// in bytes, bits 48 to 63 the length in bytes. A frame with an offload or a time of recording has bit 47 set,
-/// and 18 bytes less of headroom than bits 32 to 46 say: netmem_raw_headroom knows.
+/// and 18 bytes less of headroom than bits 32 to 46 say: netmem_raw_headroom knows. netmem_raw_get_offload and
+/// netmem_raw_get_timestamp read them.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_raw {

@@ -18,6 +18,7 @@ static netmem_packet packets[4], more[4];
 static netmem_shared shared[4];
 static netmem_raw raw[4];
 static netmem_offload offload;
+static uint64_t time;
 static netmem_count counts[64];
 static void *words[4];
 
@@ -97,6 +98,8 @@ void not_needed(void)
     netmem_set_offload(worker, frames[0], &offload);
     netmem_get_offload(worker, frames[0], &offload);
     netmem_finish_checksum(worker, frames[0]);
+    netmem_set_timestamp(worker, frames[0], NETMEM_NO_TIMESTAMP);
+    netmem_get_timestamp(worker, frames[0], &time);
     netmem_detach(worker, frames, 4);
     netmem_attach(worker, frames, 4);
     netmem_packet_append(worker, packets[0], packets[1]);

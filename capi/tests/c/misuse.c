@@ -588,7 +588,9 @@ static int in_a_child(void)
         int said = netmem_free(worker, &frame, 1);
         int opened = netmem_memory_open(NULL, &own);
         int finished = netmem_raw_finish_checksum(&raw), set = netmem_raw_set_offload(&raw, &no_offload);
-        _exit(said == -ECHILD && opened == -ECHILD && finished == -ECHILD && set == -ECHILD && misuses("child") == 4 ? 0 : 1);
+        int timed = netmem_raw_set_timestamp(&raw, 1);
+        int is_each = opened == -ECHILD && finished == -ECHILD && set == -ECHILD && timed == -ECHILD;
+        _exit(said == -ECHILD && is_each && misuses("child") == 5 ? 0 : 1);
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -16,6 +16,7 @@ mod reports;
 #[path = "../../../tests/testbed/mod.rs"]
 #[allow(dead_code)]
 mod testbed;
+mod timestamps;
 mod user;
 
 use prefix::{Compiler, GCC, STATIC, command, compiled, good, linked, output, prefix, said, scratch};
