@@ -452,8 +452,8 @@ int netmem_policy(void);
  * A line begins with "netmem: " and has no end of line. It is valid until the function returns. The thread whose
  * call is reported calls the function. The library holds no lock meanwhile, but the worker of that call is in use:
  * calls with it fail with -EBUSY. The function must return: longjmp must not leave it, and an exception or pthread_exit
- * in it aborts the process. An interpreter that calls pthread_exit in threads that run when it ends, as CPython does in
- * daemon threads that wait for its lock, must join its threads before, or keep descriptor 2. Functions are called by
+ * in it aborts the process. An interpreter that calls pthread_exit in threads that run when it ends, as CPython up to
+ * 3.13 in daemon threads that wait for its lock, must join its threads before, or keep descriptor 2. Functions are called by
  * several threads at once, and a thread may still call the function that was set before.
  * A report never waits. Of each kind of misuse 16 reports are made at once, then one each second. Other
  * reports are left out, as are those that descriptor 2 cannot take without waiting. So are, if a function is
