@@ -3,15 +3,23 @@
 //! A frame belongs to the device until it is sent. Then it is shared with every mirror that has room, each claim
 //! read-only. It is freed when the last claim is released, on any worker. The reader sees a rewritten
 //! frame as it was sent. Without a mirror none of this costs anything.
+//!
+//! A round's frames come in the order in which the forwarder gave them to its ports, whichever ports these are. A frame
+//! that its device gives back late comes in a later round. Only sent frames come, and no dropped ones: a [recorder]
+//! keeps received packets with their verdicts. A claim tells neither the port nor the direction.
+//!
+//! [recorder]: super::recorder
 
-use crate::pool::{Batch, SharedFrame};
+use crate::pool::{Batch, Frame, SharedFrame};
 use crate::ring::{Receiver, Sender, ring};
 use crate::stats::Count;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The counters of a mirror, readable from any thread. `taken + missed` is the number of frames sent since the mirror
-/// was added.
+/// The counters of a mirror, readable from any thread. `taken + missed` is the number of frames given to
+/// ports since the mirror was added, and sent.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct MirrorCounters {
@@ -61,19 +69,82 @@ impl Mirror {
     }
 }
 
-/// Shares sent frames with the mirrors. Frames that no mirror took, or that were released again, are in `sent`
-/// afterwards, to be freed.
-///
-/// # Cost
-/// Two locked instructions for each frame and mirror. Allocates room for a batch.
-#[cold]
-#[inline(never)]
-pub(super) fn offer_sent(mirrors: &mut [Mirror], sent: &mut Batch) {
-    let shared: Vec<SharedFrame> = sent.drain().map(|frame| frame.share()).collect();
-    mirrors.iter_mut().for_each(|mirror| mirror.offer(&shared));
-    let unheld = shared.into_iter().filter_map(SharedFrame::release);
-    // There is room: no more come back than came.
-    unheld.for_each(|frame| drop(sent.push(frame)));
+/// A frame when it was given to a port.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    /// The number of frames given before it.
+    number: u64,
+    off: usize,
+    len: usize,
+}
+
+/// The mirrors of a forwarder, and the frames that they will get.
+#[derive(Debug, Default)]
+pub(super) struct Mirrors {
+    mirrors: Vec<Mirror>,
+    /// Frames that a port may have, by their numbers: a port need not give a frame back with its length, and an `xdp`
+    /// port gives it back empty.
+    given: HashMap<NonZeroU32, Given>,
+    /// Number of frames given to ports.
+    count: u64,
+    /// Frames that were sent since the last offer, each with the number of frames given before it.
+    sent: Vec<(u64, Frame)>,
+}
+
+impl Mirrors {
+    pub(super) fn add(&mut self, mirror: Mirror) {
+        self.mirrors.push(mirror);
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.mirrors.is_empty()
+    }
+
+    /// Notes frames that a port is about to be given. Those that it does not take are noted again next time.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note(&mut self, frames: &Batch) {
+        for frame in frames.iter() {
+            self.given.insert(frame.id(), Given { number: self.count, off: frame.off(), len: frame.len() });
+            self.count += 1;
+        }
+    }
+
+    /// Takes sent frames for the next offer. Frames that the port got before there was a mirror stay.
+    pub(super) fn take(&mut self, sent: &mut Batch) {
+        let known = sent.extract(|frame| self.given.contains_key(&frame.id()));
+        for mut frame in known {
+            if let Some(given) = self.given.remove(&frame.id()) {
+                if (frame.off(), frame.len()) != (given.off, given.len) {
+                    // It is the same frame, which had these bytes.
+                    let _ = frame.restore(given.off, given.len);
+                }
+                self.sent.push((given.number, frame));
+            }
+        }
+    }
+
+    /// Shares the sent frames with the mirrors. Calls `free` with those that no mirror took, or that were released again.
+    ///
+    /// # Cost
+    /// Two locked instructions for each frame and mirror. Allocates room for the frames.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn offer(&mut self, mut free: impl FnMut(&mut Batch)) {
+        self.sent.sort_unstable_by_key(|(number, _)| *number);
+        let shared: Vec<SharedFrame> = self.sent.drain(..).map(|(_, frame)| frame.share()).collect();
+        self.mirrors.iter_mut().for_each(|mirror| mirror.offer(&shared));
+        let mut unheld = Batch::new();
+        for frame in shared.into_iter().filter_map(SharedFrame::release) {
+            // There is room: a full batch is freed.
+            let _ = unheld.push(frame);
+            if unheld.room() == 0 {
+                free(&mut unheld);
+            }
+        }
+        free(&mut unheld);
+    }
 }
 
 impl MirrorReader {

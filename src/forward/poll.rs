@@ -19,7 +19,7 @@ use super::idle::IdleControl;
 use super::latency::Probe;
 use super::local_queue::LocalQueue;
 use super::meters::Meters;
-use super::mirror::{Mirror, offer_sent};
+use super::mirror::{Mirror, Mirrors};
 use super::packets::PacketPath;
 use super::path::Path;
 use super::position::Call;
@@ -65,8 +65,7 @@ pub struct Forwarder {
     pub(super) has_changed: bool,
     /// The verdicts of replies are being carried out: a drop among them is not answered.
     pub(super) is_answering: bool,
-    /// The mirrors that get sent frames.
-    mirrors: Vec<Mirror>,
+    mirrors: Mirrors,
     pub(super) meters: Arc<Meters>,
     watch: Stopwatch,
     /// Measures the duration of rounds.
@@ -130,7 +129,7 @@ impl Forwarder {
             waiting: 0,
             has_changed: false,
             is_answering: false,
-            mirrors: Vec::new(),
+            mirrors: Mirrors::default(),
             meters,
             watch,
             clock: RoundClock::new(),
@@ -168,10 +167,12 @@ impl Forwarder {
         self.path = Path::Packets(Box::new(path));
     }
 
-    /// Adds a mirror, which gets all frames that are sent from now on. A mirrored frame is not kept as a ready packet.
+    /// Adds a mirror, which gets all frames that are given to a port from now on and sent. A mirrored frame is not kept
+    /// as a ready packet. Every round checks completions from now on.
     #[cold]
     pub fn add_mirror(&mut self, mirror: Mirror) {
-        self.mirrors.push(mirror);
+        self.mirrors.add(mirror);
+        self.reap = 0; // otherwise one port's frames could come rounds before those of another
     }
 
     /// Sets the destination of frames with the verdict [`Verdict::Pass`]. An earlier one is dropped.
@@ -234,6 +235,9 @@ impl Forwarder {
             self.meters.position.begin(port, Call::Kick);
             egress.port.kick();
         }
+        if !self.mirrors.is_empty() {
+            self.mirrors.offer(|unheld| self.free.batch(unheld, w));
+        }
         self.path.end_round(w);
         self.short = short;
         self.meters.held.set(self.waiting.saturating_add(held) as u64);
@@ -266,6 +270,9 @@ impl Forwarder {
         if !egress.out.is_empty() {
             self.meters.position.begin(port, Call::Tx);
             let had = egress.out.len();
+            if !self.mirrors.is_empty() {
+                self.mirrors.note(&egress.out);
+            }
             egress.port.tx(w, &mut egress.out);
             let sent = had.saturating_sub(egress.out.len()); // the port's own number may be any
             self.meters.transmitted.add(sent as u64);
@@ -304,12 +311,12 @@ impl Forwarder {
         }
     }
 
-    /// Gives the mirrors the frames that a port has sent, and frees those that none of them holds.
+    /// Keeps the frames that a port has sent for the mirrors, which get them at the end of the round.
     #[cold]
     #[inline(never)]
     fn mirror_sent(&mut self, port: usize, sent: &mut Batch, w: &mut Worker) {
         self.path.detach_sent(&mut self.egresses[port], sent, w);
-        offer_sent(&mut self.mirrors, sent);
+        self.mirrors.take(sent);
         self.free(sent, w);
     }
 

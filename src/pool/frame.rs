@@ -209,7 +209,6 @@ impl Frame {
 
     /// Bytes from the chunk's start to the data; 0 for empty data at the end of the longest frame.
     #[inline(always)]
-    #[cfg(any(feature = "xdp", feature = "memif"))]
     pub(crate) fn off(&self) -> usize {
         self.desc().begins_at()
     }

@@ -88,6 +88,17 @@ impl Frame {
         self.put(n)
     }
 
+    /// Makes the data the bytes that it was when it began at `off` and had `len` bytes, without an offload or a timestamp.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if the frame ends before; nothing has changed then.
+    #[cold]
+    pub(crate) fn restore(&mut self, off: usize, len: usize) -> Result<(), NoRoom> {
+        NoRoom::check(off + len, self.size())?;
+        self.begin_at(off as u32);
+        self.put(len).map(drop)
+    }
+
     /// Puts as many bytes as [`Frame::put_earlier`] has room for, and returns them for writing.
     #[inline(never)]
     pub(crate) fn put_all(&mut self) -> &mut [u8] {

@@ -8,6 +8,7 @@ mod coverage;
 mod forked;
 mod health;
 mod lookup;
+mod mirror;
 mod mtu;
 mod elsewhere;
 mod failed;

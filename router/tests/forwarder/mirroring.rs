@@ -80,3 +80,75 @@ fn a_tap_whose_reader_stopped_counts_missed_frames_and_one_that_is_gone_holds_no
     drop(still);
     rig.end();
 }
+
+/// Seen: an `xdp` port gives sent frames back empty, and every mirrored frame was empty then.
+#[test]
+fn frames_that_a_port_gives_back_empty_are_mirrored_whole() {
+    for packets in [false, true] {
+        let (mut rig, _) = moody_rig(1024, ip, Mood::Emptying);
+        if packets {
+            let heads = HeadCache::new(&rig.memory).unwrap();
+            rig.forwarder.set_packet_path(PacketPath::new(heads));
+        }
+        let mut reader = rig.mirrored(1024);
+        let mut sink = Sink::new(5, 200, Hop::Routed).unwrap();
+        rig.forward(1_000, |w| {
+            reader.read(64, |claim| {
+                check(&mut sink, claim.data());
+                claim.free(w);
+            });
+        });
+        reader.read(1_000, |claim| check(&mut sink, claim.data()));
+        assert_eq!((sink.tally().received, sink.tally().corrupt, sink.tally().reordered), (1_000, 0, 0));
+        drop(reader);
+        rig.end();
+    }
+}
+
+/// Seen: the answer to each packet came before the packet, since the ports were asked for sent frames one after the
+/// other.
+#[test]
+fn a_packet_comes_before_its_answer_whichever_ports_they_leave_by() {
+    let mut rig = rig(1024, cross_connect());
+    let mut reader = rig.mirrored(1024);
+    let mut read = Vec::new();
+    for n in 0..20 {
+        for (port, direction) in [(0, 1), (1, 0)] {
+            rig.devices[port].deliver(1, |room| {
+                room[..60].fill(2 * n + port as u8);
+                60
+            });
+            rig.forwarder.poll(&mut rig.w);
+            if n % 2 == 0 {
+                rig.devices[direction].collect(64, |_| ());
+            }
+        }
+        rig.settle(|_| ());
+        reader.read(64, |claim| read.push(claim.data()[0]));
+    }
+    assert_eq!(read, (0..40).collect::<Vec<u8>>());
+    drop(reader);
+    rig.end();
+}
+
+/// A frame that a port had before there was a mirror is not known any more as it was.
+#[test]
+fn frames_that_a_port_had_before_the_mirror_was_added_are_not_mirrored() {
+    let mut rig = rig(1024, cross_connect());
+    let deliver = |rig: &mut Rig| {
+        rig.devices[0].deliver(3, |room| {
+            room[..60].fill(1);
+            60
+        });
+        rig.forwarder.poll(&mut rig.w);
+    };
+    rig.forwarder.poll(&mut rig.w);
+    deliver(&mut rig);
+    let mut reader = rig.mirrored(64);
+    deliver(&mut rig);
+    rig.settle(|_| ());
+    let counters = reader.counters();
+    assert_eq!((reader.read(64, drop), counters.taken.get(), counters.missed.get()), (3, 3, 0));
+    drop(reader);
+    rig.end();
+}

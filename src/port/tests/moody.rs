@@ -22,6 +22,8 @@ pub(crate) enum Mood {
     Gone,
     /// All frames are taken. Sent frames come back last first.
     Backwards,
+    /// All frames are taken. Sent frames come back empty, as an `xdp` port gives them back.
+    Emptying,
     /// No pool is one that it could receive into.
     Choosy,
     /// It reports a full batch of sent frames each time, however many it gives back.
@@ -128,6 +130,12 @@ impl Complete for Moody {
         match self.is() {
             Mood::Gone => 0,
             Mood::Backwards => self.give_back(w, frames),
+            Mood::Emptying => {
+                let before = frames.len();
+                let n = self.within.complete(w, frames);
+                frames[before..].iter_mut().for_each(|frame| frame.trim(0).expect("shorter"));
+                n
+            }
             Mood::Boastful => {
                 self.within.complete(w, frames);
                 BATCH_MAX
