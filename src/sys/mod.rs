@@ -32,6 +32,8 @@ pub mod packet;
 pub(crate) mod poor;
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 pub mod privileges;
+#[cfg(any(feature = "xdp", feature = "af-packet"))]
+pub mod promiscuous;
 pub mod random;
 pub mod region;
 pub mod reopen;

@@ -5,6 +5,7 @@ mod fanout;
 
 use super::broker::{self, Refusal, Request};
 use super::errno::last_errno;
+use super::promiscuous::receive_all;
 use super::virtio::{HEADER, VirtioHeader};
 use crate::limits::BATCH_MAX;
 use rustix::io::Errno;
@@ -111,15 +112,7 @@ impl PacketSocket {
         // More than the limit only with CAP_NET_ADMIN. A smaller buffer takes a shorter burst, and has no other effect.
         let forced = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER);
         let _ = forced.or_else(|_| socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER));
-        let all = libc::packet_mreq {
-            mr_ifindex: index as libc::c_int,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        socket
-            .set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)
-            .map_err(at(PacketStep::Promiscuous))?;
+        receive_all(socket.as_fd(), index).map_err(at(PacketStep::Promiscuous))?;
         socket.bind(index).map_err(at(PacketStep::Bind))?;
         Ok(socket)
     }

@@ -14,6 +14,7 @@ mod elsewhere;
 mod failed;
 #[path = "../netns/mod.rs"]
 mod netns;
+mod promiscuous;
 mod punt;
 mod refusals;
 mod take;

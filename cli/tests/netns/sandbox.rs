@@ -272,6 +272,8 @@ fn a_run_as_the_user_nobody_forwards_reloads_and_reopens_an_interface_that_is_ma
     bed.h1.ip("link del eth0");
     bed.wire(1, 1);
     wait_until("the programs are there again", || bed.has_programs());
+    let link = bed.dut.ip("-d link show dev one");
+    assert!(link.contains(" promiscuity 1 "), "{link}");
     bed.wait_for_the_path();
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);

@@ -10,6 +10,7 @@ use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{BpfError, Punted, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
 use crate::sys::netdev::{Netdev, NetdevId};
+use crate::sys::promiscuous::Promiscuous;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -28,6 +29,9 @@ pub(super) struct Attachment {
     native_refused: Option<String>,
     /// The queues whose packets it redirects.
     queues: Mutex<BTreeSet<u32>>,
+    /// Has the interface receive frames to all addresses, or the reason why it does not. None if the program takes only
+    /// some packets: the others are the kernel's, which has no use for such frames.
+    promiscuous: Option<Result<Promiscuous, Errno>>,
     /// Its interface is known to be gone. Relaxed: the thread that sets it releases the socket afterwards. The thread
     /// that reads it then asks for the attachment. Both do so under the lock of the UMEM.
     lost: AtomicBool,
@@ -62,14 +66,15 @@ impl Attachment {
         let installed = Arc::new(Installed::new(netdev.index(), link, program, maps));
         held.iter_mut().for_each(|held| held.installed = Arc::downgrade(&installed));
         drop(held);
-        let (queues, lost) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Attachment { installed, on: netdev.id(), taking, native_refused, queues, lost })
+        let promiscuous = taking.is_none().then(|| Promiscuous::new(netdev.index()));
+        let (on, queues, lost) = (netdev.id(), Mutex::default(), AtomicBool::new(false));
+        Ok(Attachment { installed, on, taking, native_refused, queues, promiscuous, lost })
     }
 
     /// Wraps a program that another process attached to the interface `on`.
     pub(super) fn given(installed: Installed, on: NetdevId) -> Attachment {
         let (installed, queues, lost) = (Arc::new(installed), Mutex::default(), AtomicBool::new(false));
-        Attachment { installed, on, taking: None, native_refused: None, queues, lost }
+        Attachment { installed, on, taking: None, native_refused: None, queues, promiscuous: None, lost }
     }
 
     /// Calls a function with its descriptors in the order of a grant.
@@ -148,6 +153,11 @@ impl Attachment {
 
     pub(super) fn native_refused(&self) -> Option<&str> {
         self.native_refused.as_deref()
+    }
+
+    /// The kernel's error if it does not let frames to other addresses come that should.
+    pub(super) fn promiscuous_refused(&self) -> Option<Errno> {
+        self.promiscuous.as_ref()?.as_ref().err().copied()
     }
 
     /// Checks whether another port with this configuration may share it.

@@ -199,6 +199,9 @@ impl XdpPort {
     /// copy mode. Each registration counts as locked memory (`ulimit -l`). Ports of several queues of one interface share
     /// one redirect program. A pool that runs dry leaves the ring shorter ([`Fill::refill`]).
     ///
+    /// The interface receives frames to all MAC addresses (promiscuous mode) while a port takes all packets of a queue.
+    /// If that is refused, [`complaint`](crate::port::Port::complaint) says so. With [`XdpConfig::take`] it is as it was.
+    ///
     /// The port belongs to the opening process alone: in a child (fork(2)) it is down, with that reason.
     ///
     /// # Errors

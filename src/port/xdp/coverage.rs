@@ -8,6 +8,7 @@
 //! packets of the first queue behind the known ones to the kernel, whose count is read without that lock.
 
 use super::XdpPort;
+use super::absence::Presence;
 use crate::sys::netdev::Netdev;
 
 #[derive(Debug)]
@@ -50,6 +51,21 @@ impl Coverage {
 }
 
 impl XdpPort {
+    /// What its user should know of the interface; None while the port is closed or down.
+    pub(super) fn complaint_while_open(&self) -> Option<String> {
+        let is_open = self.presence == Presence::Here && self.queues.is_some();
+        let binding = self.binding.as_ref().filter(|_| is_open)?;
+        let of_queues = self.coverage.complaint().map(str::to_owned);
+        let of_addresses = |errno| {
+            let name = self.netdev.name();
+            format!(
+                "frames to other MAC addresses do not come: a packet socket for {name} is refused ({errno}); \
+                 allow AF_PACKET, or use `ip link set dev {name} promisc on`"
+            )
+        };
+        of_queues.or_else(|| binding.attachment.promiscuous_refused().map(of_addresses))
+    }
+
     /// Checks whether each receive queue has a port, if they all had one. `is_silent`: nothing was received since the
     /// last look.
     #[cold]

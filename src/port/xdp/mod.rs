@@ -484,10 +484,9 @@ impl Port for XdpPort {
         self.down.is_some() && self.presence == Presence::Here
     }
 
-    /// Its interface has got receive queues without a port ([`XdpQueues::all_of`]).
+    /// Its interface has got receive queues without a port ([`XdpQueues::all_of`]), or cannot be made promiscuous.
     fn complaint(&self) -> Option<String> {
-        let is_open = self.presence == Presence::Here && self.queues.is_some();
-        self.coverage.complaint().filter(|_| is_open).map(str::to_owned)
+        self.complaint_while_open()
     }
 
     /// Also reads the kernel's counters again.

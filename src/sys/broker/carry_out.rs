@@ -13,6 +13,7 @@ use crate::sys::errno::of_io;
 use crate::sys::netdev::Netdev;
 use crate::sys::netns::{NetworkNamespace, is_here};
 use crate::sys::packet::{PacketSocket, PacketSocketError};
+use crate::sys::promiscuous::Promiscuous;
 use crate::sys::seqpacket::connected;
 use crate::sys::tap::{TapQueue, TapQueueError};
 use crate::sys::xdp::Socket;
@@ -102,6 +103,10 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
         Request::PacketSocket(interface) => {
             check_interface(*interface, setup)?;
             one(PacketSocket::open(*interface)?)
+        }
+        Request::Promiscuous(interface) => {
+            check_interface(*interface, setup)?;
+            one(Promiscuous::new(*interface)?)
         }
         Request::Tap(name, several) => {
             if !setup.interfaces.contains(name) {

@@ -22,6 +22,8 @@ pub enum Request {
     XdpSocket,
     /// A packet socket of the interface of that number. Answer: the socket.
     PacketSocket(u32),
+    /// A packet socket that has the interface of that number receive frames to all addresses. Answer: the socket.
+    Promiscuous(u32),
     /// A queue of the TAP interface of that name, with several queues or one. Answer: the queue.
     Tap(String, bool),
     /// The current place of the interface of a TAP queue. Descriptor: the queue. Answer: a socket of its namespace, and
@@ -178,6 +180,7 @@ impl Request {
             Request::Read(path) => to.byte(13).path(path),
             Request::Connect(path) => to.byte(14).path(path),
             Request::Undo => to.byte(15),
+            Request::Promiscuous(interface) => to.byte(16).number(*interface),
         };
         to.0
     }
@@ -227,6 +230,7 @@ impl Request {
             13 => Request::Read(from.path()?),
             14 => Request::Connect(from.path()?),
             15 => Request::Undo,
+            16 => Request::Promiscuous(from.number()?),
             _ => return None,
         };
         from.0.is_empty().then_some(request)
@@ -346,6 +350,7 @@ mod tests {
             Request::NetdevSocket,
             Request::XdpSocket,
             Request::PacketSocket(7),
+            Request::Promiscuous(7),
             Request::Tap("tap0".into(), true),
             Request::TapPlace,
             Request::Map(MapKind::Sockets(1024)),

@@ -92,6 +92,7 @@ fn a_refusal_brings_what_the_kernel_said() {
         // The loopback interface is number 1, and the broker was not given its name.
         assert_eq!(errno(broker, &Request::Tap("lo".into(), false)), Errno::ACCESS);
         assert_eq!(errno(broker, &Request::PacketSocket(1)), Errno::ACCESS);
+        assert_eq!(errno(broker, &Request::Promiscuous(1)), Errno::ACCESS);
         let null = File::open("/dev/null").unwrap();
         let attach = broker.ask(&Request::Attach(Hook::Generic, 1), None, &[null.as_fd()]);
         assert_eq!(attach.unwrap_err().errno, Errno::ACCESS);
