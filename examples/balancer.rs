@@ -19,8 +19,8 @@ const FLOWS: usize = 97;
 /// Flows that a worker remembers. Senders of packets choose the flows, so their number needs a limit.
 const FLOWS_MAX: usize = 1 << 16;
 
-/// One worker's flows, each with its back end. A new flow goes to the next back end in turn. If the table is full, the
-/// flow's hash chooses the back end.
+/// One worker's flows, each with its back end. TCP and UDP of the same addresses and ports are two flows. A new flow goes
+/// to the next back end in turn. If the table is full, the flow's hash chooses the back end.
 struct Balance(HashMap<FlowKey, usize>);
 
 impl Balance {

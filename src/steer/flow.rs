@@ -6,18 +6,21 @@ use crate::wire::{Ethernet, Ipv4, Ipv6, ethernet};
 use std::net::IpAddr;
 use zerocopy::FromBytes;
 
-/// The fields that identify a packet's flow, in the order in which RSS hashes them: source and destination address,
-/// then source and destination port, if there are ports.
+/// The fields that identify a packet's flow: source and destination address, and for TCP and UDP the source and
+/// destination port and the protocol. Flows of TCP and UDP between the same addresses and ports have different keys, and
+/// the same hash, since RSS hashes only addresses and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     bytes: [u8; INPUT_MAX],
     /// 8 or 12 bytes for IPv4, 32 or 36 for IPv6.
     len: u8,
+    /// The protocol of the ports; 0 without ports.
+    protocol: u8,
 }
 
 impl FlowKey {
     /// Returns the key of the frame with these bytes, from its Ethernet header on. Returns None if it is neither IPv4
-    /// nor IPv6. An 802.1Q tag without a VLAN is skipped.
+    /// nor IPv6, or belongs to a VLAN. An 802.1Q tag of VLAN 0, which carries only a priority, is skipped.
     ///
     /// Ports are those of TCP and UDP directly behind the IP header (and IPv4 options). A fragment has no ports, also
     /// the first one, so all fragments of a packet take one path. Only the fields needed to find the key are checked.
@@ -69,26 +72,31 @@ impl FlowKey {
         if header.version() != 4 {
             return None;
         }
-        let has_ports = matches!(header.protocol(), TCP | UDP) && !header.is_fragment();
-        let ports = if has_ports { ports_at(packet, header.header_len()) } else { None };
+        let ports = if header.is_fragment() {
+            None
+        } else {
+            ports_at(header.protocol(), packet, header.header_len())
+        };
         Some(FlowKey::new([&header.src().octets(), &header.dst().octets()], ports))
     }
 
     #[inline]
     fn of_ipv6(packet: &[u8]) -> Option<FlowKey> {
         let (header, rest) = Ipv6::read(packet)?;
-        let ports = if matches!(header.next_header(), TCP | UDP) { ports_at(rest, 0) } else { None };
+        let ports = ports_at(header.next_header(), rest, 0);
         Some(FlowKey::new([&header.src().octets(), &header.dst().octets()], ports))
     }
 
     #[inline(always)]
-    fn new<const N: usize>(addresses: [&[u8; N]; 2], ports: Option<[u8; 4]>) -> FlowKey {
+    fn new<const N: usize>(addresses: [&[u8; N]; 2], ports: Option<(u8, [u8; 4])>) -> FlowKey {
         let mut bytes = [0; INPUT_MAX];
         bytes[..N].copy_from_slice(addresses[0]);
         bytes[N..2 * N].copy_from_slice(addresses[1]);
-        let Some(ports) = ports else { return FlowKey { bytes, len: 2 * N as u8 } };
+        let Some((protocol, ports)) = ports else {
+            return FlowKey { bytes, len: 2 * N as u8, protocol: 0 };
+        };
         bytes[2 * N..2 * N + 4].copy_from_slice(&ports);
-        FlowKey { bytes, len: 2 * N as u8 + 4 }
+        FlowKey { bytes, len: 2 * N as u8 + 4, protocol }
     }
 
     /// Returns the key of the flow's packets in the other direction: addresses and ports are exchanged.
@@ -108,17 +116,24 @@ impl FlowKey {
         !self.len.is_multiple_of(8)
     }
 
-    /// The key's bytes.
+    /// The protocol of the ports, 6 (TCP) or 17 (UDP). None for a key without ports.
+    #[inline]
+    pub fn protocol(&self) -> Option<u8> {
+        (self.protocol != 0).then_some(self.protocol)
+    }
+
+    /// The addresses and ports, as RSS hashes them.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
 
-/// The two ports at the beginning of TCP and UDP.
+/// The protocol, if it is TCP or UDP, and the two ports at its beginning.
 #[inline]
-fn ports_at(packet: &[u8], at: usize) -> Option<[u8; 4]> {
-    packet.get(at..)?.first_chunk().copied()
+fn ports_at(protocol: u8, packet: &[u8], at: usize) -> Option<(u8, [u8; 4])> {
+    let ports = packet.get(at..).filter(|_| matches!(protocol, TCP | UDP))?.first_chunk()?;
+    Some((protocol, *ports))
 }
 
 impl Toeplitz {
@@ -131,7 +146,7 @@ impl Toeplitz {
     pub fn flow(&self, frame: &[u8], queue: u16) -> u32 {
         match FlowKey::of(frame) {
             // The usual length, known to the compiler, so it needs no loop.
-            Some(FlowKey { bytes, len: 12 }) => self.hash(&bytes[..12]),
+            Some(FlowKey { bytes, len: 12, .. }) => self.hash(&bytes[..12]),
             Some(key) => self.hash(key.bytes()),
             None => self.hash(&queue.to_be_bytes()),
         }

@@ -94,6 +94,7 @@ fn priority_tagged_frames_hash_as_untagged_ones_and_those_of_a_vlan_by_queue() {
         let tagged = |vid: u8| [&frame[..12], &[0x81, 0, 0xe0, vid], &frame[12..]].concat();
         assert_eq!(hash.flow(&tagged(0), 3), hash.flow(&frame, 3));
         assert_eq!(hash.flow(&tagged(5), 3), hash.flow(&[], 3));
+        assert_eq!((FlowKey::of(&tagged(0)), FlowKey::of(&tagged(5))), (FlowKey::of(&frame), None));
     }
 }
 
@@ -137,6 +138,20 @@ fn a_packet_has_the_key_of_its_frame_and_without_its_ports_that_of_its_addresses
         }
     }
     assert_eq!(FlowKey::of_packet(&[0x50; 60]), None, "version 5");
+}
+
+/// Seen: a balancer sent a UDP flow to the back end of the TCP connection with the same addresses and ports.
+#[test]
+fn flows_of_tcp_and_udp_with_equal_addresses_and_ports_have_different_keys_and_one_hash() {
+    let hash = Toeplitz::default();
+    for (dst, src, ..) in SUITE {
+        let (dst, src) = (dst.parse().unwrap(), src.parse().unwrap());
+        let frames = [IpNumber::TCP, IpNumber::UDP, IpNumber::GRE].map(|protocol| frame(src, dst, protocol));
+        let [tcp, udp, gre] = [0, 1, 2].map(|i| FlowKey::of(&frames[i]).unwrap());
+        assert!(tcp != udp && tcp.reversed() != udp.reversed(), "{src} to {dst}");
+        assert_eq!([tcp, udp, gre].map(|key| key.protocol()), [Some(6), Some(17), None]);
+        assert_eq!(hash.flow(&frames[0], 0), hash.flow(&frames[1], 0));
+    }
 }
 
 proptest! {
