@@ -111,6 +111,30 @@ fn ports_of_a_group_share_the_packets_by_flow_and_none_receives_what_another_sen
     });
 }
 
+/// Seen: the documentation promised all packets of a flow to one port, and the fragments of a flow came to another.
+#[test]
+fn all_fragments_between_two_addresses_come_to_one_port_whatever_their_flow() {
+    in_namespace("all_fragments_between_two_addresses_come_to_one_port_whatever_their_flow", || {
+        veth("a0", "a1", 1);
+        let (group, mut fixture) = (FanoutGroup::default(), Fixture::new(2048));
+        let mut ports = vec![open(), open(), open()];
+        ports.iter_mut().for_each(|port| port.join(&group).unwrap());
+        let wire = Wire::open("a1");
+        for flow in 0..FLOWS {
+            // The first fragment, which has the ports, and a later one.
+            for (number, offset) in [(0, [0x20, 0]), (1, [0, 1])] {
+                let mut fragment = packet(flow, number);
+                fragment[20..22].copy_from_slice(&offset);
+                wire.send(&fragment);
+            }
+        }
+        let received = receive(&mut ports, &mut fixture, 2 * usize::from(FLOWS));
+        let mut numbers: Vec<usize> = received.iter().map(Vec::len).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 0, 2 * usize::from(FLOWS)]);
+    });
+}
+
 #[test]
 fn packets_that_came_before_a_port_joined_are_received_by_the_first_port_only() {
     let test = "packets_that_came_before_a_port_joined_are_received_by_the_first_port_only";

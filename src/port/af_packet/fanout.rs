@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 /// Ports of one interface that share its packets (packet(7), `PACKET_FANOUT`).
 ///
-/// Each packet goes to one of the ports, and all packets of a flow go to the same port, in both directions. The kernel
-/// decides by a hash of addresses and ports. A port whose buffer is full drops the packets of its flows
-/// ([`rx_ring_full`](crate::port::PortCounters::rx_ring_full)).
+/// Each packet goes to one of the ports, and all whole packets of a flow go to the same port, in both directions. The
+/// kernel decides by a hash of addresses and ports. A fragment has no ports: all fragments between two addresses go to
+/// one port, which may be another than that of the flow. The kernel is not asked to reassemble datagrams
+/// (`PACKET_FANOUT_FLAG_DEFRAG`), because those are longer than the link's packets. A port whose buffer is full drops the
+/// packets of its flows ([`rx_ring_full`](crate::port::PortCounters::rx_ring_full)).
 ///
 /// ```no_run
 /// use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, FanoutGroup};

@@ -11,7 +11,7 @@ use std::ptr;
 impl PacketSocket {
     /// Joins the fanout group of this number. Without a number, joins a new group, which no other socket has. Returns
     /// the group's number. The kernel chooses the socket of a packet by a hash of its addresses and ports, which is the
-    /// same in both directions of a flow.
+    /// same in both directions of a flow. Of a fragment, which has no ports, it hashes the addresses.
     ///
     /// What waits in this socket's buffer before, the sockets that the group has already received too:
     /// [`PacketSocket::discard`]. What comes afterwards may come to this socket alone.
