@@ -46,6 +46,8 @@ pub struct PortCounters {
     pub rx_kernel: Count,
     /// Frames received that were truncated when they were recorded.
     pub rx_snapped: Count,
+    /// Packets of a capture that were skipped, since they were recorded on an interface without Ethernet frames.
+    pub rx_other_link: Count,
     /// Frames received whose sender had left the checksum to a card, which the port completed.
     pub csum_completed: Count,
     /// Packets received that stand for many (GSO) and that the port cut. The resulting segments are counted in `rx`.
@@ -146,7 +148,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 26] {
+    fn all(&self) -> [(&'static str, &Count); 27] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -160,6 +162,7 @@ impl PortCounters {
             ("rx_too_long", &self.rx_too_long),
             ("rx_kernel", &self.rx_kernel),
             ("rx_snapped", &self.rx_snapped),
+            ("rx_other_link", &self.rx_other_link),
             ("csum_completed", &self.csum_completed),
             ("gso_cut", &self.gso_cut),
             ("gso_kept", &self.gso_kept),

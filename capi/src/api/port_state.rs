@@ -219,7 +219,7 @@ pub extern "C" fn netmem_port_carries_offloads(worker: netmem_worker, port: netm
 }
 
 /// Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
-/// counters to `counts`. There are 26 in this version: room for 64 is enough until 1.0.
+/// counters to `counts`. There are 27 in this version: room for 64 is enough until 1.0.
 /// Frames received:
 ///   rx, rx_bytes   received, and their bytes
 ///   filled         empty frames posted for reception
@@ -229,6 +229,7 @@ pub extern "C" fn netmem_port_carries_offloads(worker: netmem_worker, port: netm
 ///   rx_dropped     dropped for another cause, or not received before the port was closed
 ///   rx_kernel      left to the kernel, which has them
 ///   rx_snapped     truncated when they were recorded (pcap)
+///   rx_other_link  of a capture, skipped: no Ethernet frames
 ///   csum_completed received with a checksum that the sender had left open, which the port completed
 ///   gso_cut, gso_kept                    packets that stand for many: cut into frames, or kept
 ///   cut_without_size, udp_without_size   of these: cut to an MTU; dropped

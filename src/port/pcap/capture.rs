@@ -21,6 +21,8 @@ pub(super) enum Next {
     More,
     /// That many bytes that are not a packet.
     Skip(u64),
+    /// A packet that is no Ethernet frame, and as many bytes to skip.
+    OtherLink(u64),
     /// A packet.
     Packet(Located),
 }

@@ -4,7 +4,8 @@
 //! plain or compressed by gzip. It writes classic pcap in this machine's byte order with nanoseconds. Frames of every
 //! length pass unchanged: a runt, an empty frame, a frame of an unknown type. A packet longer than the posted frames is
 //! dropped and counted (`rx_too_long`). A packet that was truncated when it was recorded is received truncated, and
-//! counted (`rx_snapped`). The packets before a damaged place are received. In a compressed file, up to 512 KiB of
+//! counted (`rx_snapped`). If a pcapng file has packets of several interfaces, those of interfaces without Ethernet frames
+//! are skipped and counted (`rx_other_link`); without any interface of Ethernet the file is refused. The packets before a damaged place are received. In a compressed file, up to 512 KiB of
 //! packets before it are lost, since the decoder returns none of what it has decompressed together with the damage.
 //!
 //! # What blocks
@@ -114,6 +115,9 @@ impl Device for Files {
 
     fn end_round(&mut self, counters: &Writer<PortCounters>) {
         self.read_ahead();
+        if let Some(input) = &mut self.input {
+            input.count_skipped(counters);
+        }
         let output = self.output.as_mut().filter(|_| self.output_down.is_none());
         if let Some(Err(reason)) = output.map(|output| output.write_behind(counters)) {
             self.output_down = Some(reason);

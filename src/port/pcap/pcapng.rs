@@ -51,6 +51,8 @@ pub(super) struct Pcapng {
     swapped: bool,
     /// The interfaces of this section.
     interfaces: Vec<Interface>,
+    /// An interface of the file, also of an earlier section, has Ethernet frames.
+    has_ethernet: bool,
     /// The length of the block whose second length comes next; 0 between two blocks.
     ending: u32,
 }
@@ -121,6 +123,13 @@ impl Pcapng {
         Next::Skip((size - LENGTH).into())
     }
 
+    /// Skips the packet of a block of `size` bytes, which is no Ethernet frame.
+    #[cold]
+    fn skip_other_link(&mut self, size: u32) -> Next {
+        self.ending = size;
+        Next::OtherLink((size - LENGTH).into())
+    }
+
     /// Compares the length at a block's end with the one at its start. If they differ, packets may have been skipped.
     #[inline]
     fn end_block(&mut self, bytes: &[u8]) -> Result<Next, Bad> {
@@ -187,17 +196,18 @@ impl Pcapng {
             }
             at += 4 + len.next_multiple_of(4);
         }
+        self.has_ethernet |= interface.link_type == ETHERNET;
         self.interfaces.push(interface);
         Ok(self.skip(size))
     }
 
     /// Returns a packet with its time, from the interface whose number `which` finds.
     #[inline]
-    fn packet(&self, bytes: &[u8], size: u32, which: impl Fn(&Self) -> u32) -> Result<Next, Bad> {
+    fn packet(&mut self, bytes: &[u8], size: u32, which: impl Fn(&Self) -> u32) -> Result<Next, Bad> {
         if bytes.len() < BEFORE_PACKET {
             return Ok(Next::More);
         }
-        let interface = self.recorded_at(which(self))?;
+        let Some(interface) = self.recorded_at(which(self))? else { return Ok(self.skip_other_link(size)) };
         let [high, low, len, original] = [12, 16, 20, 24].map(|at| self.word(bytes, at));
         let at = Some(interface.time(u64::from(high) << 32 | u64::from(low))?);
         located(bytes, size, BEFORE_PACKET, Record { at, len, original })
@@ -205,19 +215,20 @@ impl Pcapng {
 
     /// Returns a packet of the section's first interface, which has no time.
     #[cold]
-    fn simple_packet(&self, bytes: &[u8], size: u32) -> Result<Next, Bad> {
-        let interface = self.recorded_at(0)?;
+    fn simple_packet(&mut self, bytes: &[u8], size: u32) -> Result<Next, Bad> {
+        let Some(interface) = self.recorded_at(0)? else { return Ok(self.skip_other_link(size)) };
         let original = self.word(bytes, 8);
         let most = if interface.snap == 0 { u32::MAX } else { interface.snap };
         let len = original.min(most).min(size.saturating_sub(BEFORE_SIMPLE as u32 + 4));
         located(bytes, size, BEFORE_SIMPLE, Record { at: None, len, original })
     }
 
-    /// Returns the interface with this number, if its packets can be forwarded.
+    /// Returns the interface with this number, or None if its packets are not Ethernet frames as those of others are.
     #[inline]
-    fn recorded_at(&self, number: u32) -> Result<&Interface, Bad> {
+    fn recorded_at(&self, number: u32) -> Result<Option<&Interface>, Bad> {
         match self.interfaces.get(number as usize) {
-            Some(interface) if interface.link_type == ETHERNET => Ok(interface),
+            Some(interface) if interface.link_type == ETHERNET => Ok(Some(interface)),
+            Some(_) if self.has_ethernet => Ok(None),
             Some(interface) => Err(Bad::Format(FormatError::LinkType(interface.link_type))),
             None => {
                 Err(Bad::Damaged(format!("has a packet of interface {number}, which it does not describe")))

@@ -10,6 +10,7 @@ use crate::port::copying::RxBuffers;
 use crate::wire::ethernet::MacAddr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub(super) struct Input {
     again: Option<u64>,
     /// Packets received since reading began at the start of the file.
     received: u64,
+    /// Packets skipped that are not Ethernet frames, and not counted yet.
+    other_link: u64,
     speed: Speed,
     /// The destination MAC address that unicast packets get.
     destination: Option<MacAddr>,
@@ -70,6 +73,7 @@ impl Input {
             over: config.times == Some(0),
             again: config.times.map(|times| times.saturating_sub(1)),
             received: 0,
+            other_link: 0,
             speed: config.speed,
             destination: config.destination,
             recorded_timestamps: config.recorded_timestamps,
@@ -166,6 +170,10 @@ impl Input {
             match self.capture.next(&self.ahead[self.next..self.end])? {
                 Next::Packet(packet) => return Ok(Some(packet)),
                 Next::Skip(bytes) => self.skip = bytes,
+                Next::OtherLink(bytes) => {
+                    self.other_link += 1;
+                    self.skip = bytes;
+                }
                 Next::More => return Ok(None),
             }
         }
@@ -193,6 +201,12 @@ impl Input {
     pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
         let is_wanted = self.is_pipe && !self.read && !self.over && self.end - self.next <= AHEAD / 2;
         is_wanted.then(|| self.source.file().as_fd())
+    }
+
+    /// Counts the packets that were skipped.
+    #[cold]
+    pub(super) fn count_skipped(&mut self, counters: &PortCounters) {
+        counters.rx_other_link.add(mem::take(&mut self.other_link));
     }
 
     /// Returns whether nothing more will come.

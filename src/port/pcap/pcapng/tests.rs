@@ -70,7 +70,7 @@ fn read(mut bytes: &[u8]) -> (Vec<Read>, Result<(), Bad>) {
                 capture.pass_packet(size);
                 size
             }
-            Ok(Next::Skip(size)) => size,
+            Ok(Next::Skip(size) | Next::OtherLink(size)) => size,
             Ok(Next::More) => return (packets, Ok(())),
             Err(bad) => return (packets, Err(bad)),
         };
@@ -168,6 +168,37 @@ fn what_is_damaged_or_no_ethernet_is_said_in_words() {
         let (packets, end) = read(&file);
         let said = format!("{:?}", end.unwrap_err());
         assert!(packets.is_empty() && said.contains(why), "{said}: {why}");
+    }
+}
+
+/// Seen: one packet of the loopback interface ended the replay of a capture of all interfaces.
+#[test]
+fn packets_of_interfaces_without_ethernet_are_skipped_and_counted_unless_there_are_no_others() {
+    for blocks in BOTH {
+        let simple = blocks.block(SIMPLE_PACKET, &[&blocks.word(60)[..], &[9; 60]].concat());
+        let file = [
+            blocks.section(),
+            blocks.interface(113, 0, &[]),
+            blocks.interface(1, 0, &[]),
+            simple,
+            blocks.packet(0, 1, &[1; 60], 60),
+            blocks.packet(1, 2, &[2; 60], 60),
+            blocks.packet(0, 3, &[3; 60], 60),
+            // A later section may be of another machine.
+            blocks.section(),
+            blocks.interface(113, 0, &[]),
+            blocks.packet(0, 4, &[4; 60], 60),
+        ];
+        let folder = Folder::new("other-link");
+        let path = folder.file("in", &file.concat());
+        let mut fixture = Fixture::new(64);
+        let mut port = PcapPort::open("0", &input(&path)).unwrap();
+        assert_eq!(receive_all(&mut fixture, &mut port), [[2; 60]]);
+        let counters = port.counters();
+        assert_eq!((port.state(), counters.rx_other_link.get()), (PortState::Up, 4));
+        let path = folder.file("none", &file[7..].concat());
+        let error = PcapPort::open("0", &input(&path)).unwrap_err().to_string();
+        assert!(error.contains("link type 113"), "{error}");
     }
 }
 
