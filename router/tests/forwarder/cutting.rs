@@ -18,6 +18,22 @@ impl Decide for Cutting {
     }
 }
 
+/// Drops a frame, and sends a packet to either end of its connection.
+fn drop_and_tell_both(frame: Frame, pieces: &mut Pieces<'_>) -> Result<(), Frame> {
+    let Some(resets) = pieces.alloc(2) else { return Err(frame) };
+    for (mut reset, verdict) in resets.into_iter().zip([Verdict::Tx, Verdict::Redirect(1)]) {
+        reset.put_zeroed(60).unwrap();
+        pieces.push(reset, verdict)?;
+    }
+    pieces.push(frame, Verdict::Drop(Reason::Blackhole))
+}
+
+#[test]
+fn a_frame_is_dropped_under_its_reason_and_both_ends_get_a_packet() {
+    let (left, counts, drops) = cut(Box::new(Cutting(drop_and_tell_both)));
+    assert_eq!((left, counts, drops), ([10, 10], (10, 30), vec![("blackhole", 10)]));
+}
+
 /// Decides the same without such a function.
 struct Blunt;
 

@@ -25,7 +25,7 @@ pub enum Speed {
     /// As fast as the caller takes packets.
     #[default]
     Full,
-    /// Each packet with its recorded distance from the first one.
+    /// Each packet with its recorded distance from the first one. A packet without a time, or of time 0, comes at once.
     Recorded,
 }
 

@@ -180,10 +180,10 @@ impl Input {
     }
 
     /// Returns whether a packet is due at `now`: at its recorded distance from the first one that has a time, and at once
-    /// if it has none.
+    /// if it has none. A program that knows no time writes 0, and the packets behind such a one would be due in decades.
     #[inline]
     fn due(&mut self, record: &Record, now: Instant) -> bool {
-        let Some(at) = record.at else { return true };
+        let Some(at) = record.at.filter(|at| !at.is_zero()) else { return true };
         let (begun, first) = *self.begun.get_or_insert((now, at));
         now.duration_since(begun) >= at.saturating_sub(first)
     }

@@ -144,6 +144,25 @@ fn a_packet_without_a_time_comes_at_once_and_holds_no_other_up() {
     assert_eq!(receive_all(&mut fixture, &mut port), [vec![1; 60], vec![2; 60], vec![3; 60]]);
 }
 
+/// Seen: behind a packet of time 0 the next one was due in half a century, and no line said so.
+#[test]
+fn a_packet_of_time_0_comes_at_once_and_holds_no_other_up() {
+    let blocks = BOTH[0];
+    let file = [
+        blocks.section(),
+        blocks.interface(1, 0, &[]),
+        blocks.packet(0, 0, &[1; 60], 60),
+        blocks.packet(0, 1_700_000_000_000_000, &[2; 60], 60),
+        blocks.packet(0, 0, &[3; 60], 60),
+        blocks.packet(0, 1_700_000_000_005_000, &[4; 60], 60),
+    ];
+    let folder = Folder::new("time-0");
+    let path = folder.file("in", &file.concat());
+    let mut fixture = Fixture::new(64);
+    let mut port = PcapPort::open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
+    assert_eq!(receive_all(&mut fixture, &mut port), [1, 2, 3, 4].map(|n| vec![n; 60]));
+}
+
 #[test]
 fn what_is_damaged_or_no_ethernet_is_said_in_words() {
     let blocks = BOTH[0];
