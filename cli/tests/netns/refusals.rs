@@ -203,6 +203,8 @@ fn a_generator_or_sink_with_an_xdp_port_takes_no_packets_from_a_router_with_a_pa
     }
     running.interrupt();
     let sink = Process::start(&bed.dut, env!("CARGO_BIN_EXE_netmem"), "sink --port=xdp:one --seconds=600");
+    // A router that begins before it would keep it out.
+    wait_until("the sink runs", || bed.program("one").is_some());
     let line = format!("packet:one: process {} has an xdp port on this interface already", sink.id());
     // More often than it lets others wait who ask for the holder.
     for _ in 0..2 * BACKLOG {
