@@ -71,7 +71,8 @@ pub struct PortCounters {
     /// interface's MTU allows. They stayed with the caller.
     pub tx_too_long: Count,
     /// Frames transmitted that the device lost afterwards: they were kept for writing or sending, and that failed, or
-    /// the port was closed before, or the [`MemDevice`](super::mem::MemDevice) that had them was dropped.
+    /// the port was closed before, or the [`MemDevice`](super::mem::MemDevice) that had them was dropped. Also those that
+    /// the kernel refuses to a `packet` port each time.
     pub tx_lost: Count,
     /// Frames transmitted that a peer behind the device had not acknowledged when its connection ended
     /// ([`Tx::tx_unread`](super::Tx::tx_unread), and lent frames). It may have read the last of them.

@@ -241,6 +241,15 @@ impl PacketSocket {
         usize::try_from(sent).map(|sent| sent.min(n)).map_err(|_| last_errno())
     }
 
+    /// Returns whether sent frames are on the way: the kernel or the device still has them. True also if the kernel does
+    /// not say.
+    pub fn has_unsent(&self) -> bool {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the kernel writes one integer, which lives during the call.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        done < 0 || bytes > 0
+    }
+
     /// The packets that came and that the kernel dropped since the last query.
     ///
     /// # Errors

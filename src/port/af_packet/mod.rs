@@ -29,9 +29,10 @@
 //!
 //! The kernel refuses a frame that is shorter than a header or longer than the MTU allows; it is counted
 //! (`tx_invalid`). A packet that is longer than the posted frames is counted as `rx_too_long`. A packet for which the
-//! socket's buffer had no room is counted as `rx_ring_full`. A frame that a filter or queue of the interface drops
-//! during sending is counted as `tx_lost`, after some milliseconds, since the kernel reports a full queue in the same
-//! way.
+//! socket's buffer had no room is counted as `rx_ring_full`. A frame that a filter or queue of the interface or the far
+//! end of a veth pair drops during sending is counted as `tx_lost`. The kernel reports a full queue in the same way. So
+//! such a frame is given up when a frame behind it is sent although no sent frame is on the way, or after some
+//! milliseconds.
 
 #[cfg(feature = "xdp")]
 mod alone;
