@@ -396,12 +396,12 @@ fn only_this_machine_may_scrape_by_default() {
         assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{said}");
         said
     };
-    for address in ["0.0.0.0:9100", "[::]:9100", "192.0.2.1:9100"] {
+    for address in ["0.0.0.0:19681", "[::]:19681", "192.0.2.1:19681"] {
         let said = refusal(&format!("--metrics {address}"));
-        assert!(said.contains("others than this machine could read it: give 127.0.0.1:9100 or"), "{said}");
+        assert!(said.contains("others than this machine could read it: give 127.0.0.1:19681 or"), "{said}");
     }
     assert!(refusal("--metrics-from anywhere").contains("give --metrics as well"));
-    assert!(refusal("--metrics 9100").contains("give IP:PORT, as in 127.0.0.1:9100"));
+    assert!(refusal("--metrics 19681").contains("give IP:PORT, as in 127.0.0.1:19681"));
     assert!(
         refusal("--metrics /nonexistent/m").contains("metrics socket /nonexistent/m: there is no folder")
     );

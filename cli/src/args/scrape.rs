@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 pub struct ScrapeArgs {
     /// Serve Prometheus metrics at a loopback IP:PORT or a Unix socket.
     ///
-    /// GET /metrics. The address is for example 127.0.0.1:9100, [::1]:9100 or /run/netmem.metrics (mode 0600). The format is
+    /// GET /metrics. The address is for example 127.0.0.1:19681, [::1]:19681 or /run/netmem.metrics (mode 0600). The format is
     /// Prometheus' text format, or OpenMetrics if Accept asks for it. Each scrape shows the run at one point: the received
     /// packets are all transmitted, dropped, passed or held, and every frame is counted in some place. A scrape does not wait for a
     /// worker that does not answer: netmem_worker_stale is then 1, and netmem_worker_age_seconds is the age of its values.

@@ -20,11 +20,11 @@ impl Address {
             return Ok(Address::Unix(text.into()));
         }
         let wrong =
-            || "give IP:PORT, as in 127.0.0.1:9100 or [::1]:9100, or the path of a Unix socket".to_owned();
+            || "give IP:PORT, as in 127.0.0.1:19681 or [::1]:19681, or the path of a Unix socket".to_owned();
         match text.parse::<SocketAddr>() {
             // The kernel would choose a port, which no scraper knows.
             Ok(address) if address.port() == 0 => {
-                Err("port 0 is no port: give one, as in 127.0.0.1:9100".to_owned())
+                Err("port 0 is no port: give one, as in 127.0.0.1:19681".to_owned())
             }
             parsed => parsed.map(Address::Tcp).map_err(|_| wrong()),
         }
@@ -43,21 +43,21 @@ mod tests {
     #[test]
     fn addresses_and_paths_are_told_apart_and_only_loopback_is_local() {
         for (text, remote) in [
-            ("127.0.0.1:9100", false),
-            ("[::1]:9100", false),
-            ("[::ffff:127.0.0.1]:9100", false),
+            ("127.0.0.1:19681", false),
+            ("[::1]:19681", false),
+            ("[::ffff:127.0.0.1]:19681", false),
             ("/run/netmem.metrics", false),
             ("./metrics", false),
-            ("0.0.0.0:9100", true),
-            ("[::]:9100", true),
-            ("192.0.2.1:9100", true),
+            ("0.0.0.0:19681", true),
+            ("[::]:19681", true),
+            ("192.0.2.1:19681", true),
         ] {
             assert_eq!(Address::parse(text).unwrap().is_remote(), remote, "{text}");
         }
         for text in
-            ["9100", ":9100", "localhost:9100", "127.0.0.1", "::1:9100x", "", "127.0.0.1:0", "[::1]:0"]
+            ["19681", ":19681", "localhost:19681", "127.0.0.1", "::1:19681x", "", "127.0.0.1:0", "[::1]:0"]
         {
-            assert!(Address::parse(text).unwrap_err().contains("127.0.0.1:9100"), "{text}");
+            assert!(Address::parse(text).unwrap_err().contains("127.0.0.1:19681"), "{text}");
         }
     }
 }

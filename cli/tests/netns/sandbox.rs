@@ -90,7 +90,7 @@ fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let control = scratch("sandbox-control");
     let options =
-        [&format!("--control={}", control.display())[..], "--workers=1", "--metrics=127.0.0.1:9100"];
+        [&format!("--control={}", control.display())[..], "--workers=1", "--metrics=127.0.0.1:19681"];
     let forwarder = Forwarder::start(&bed, &options);
     bed.wait_for_the_path();
     let threads_of = threads(forwarder.pid());
