@@ -1,7 +1,9 @@
 //! Failures of a command: the lines on standard error, and the exit code.
 
 use crate::log::{self, Level};
+use netmem::system::errno::descriptor_remedy_of;
 use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 /// The reason why a command did not succeed.
@@ -30,6 +32,11 @@ impl Failure {
     /// Something that the host lacks now, and may have later.
     pub fn not_now(reason: impl Display) -> Failure {
         Failure::NotNow(reason.to_string())
+    }
+
+    /// The failure of a call of the set-up, with this line.
+    pub fn of_call(error: &io::Error, line: String) -> Failure {
+        if is_for_now(error) { Failure::NotNow(line) } else { Failure::Input(line) }
     }
 
     /// Returns this failure, as one that may be gone later if it is one of the set-up.
@@ -70,5 +77,30 @@ impl Failure {
             log::say(Level::Error, format_args!("error: {line}"));
         }
         ExitCode::from(code)
+    }
+}
+
+/// Returns whether the error of a call may be gone later: another program has the address, or the host has no descriptors or
+/// memory left.
+pub fn is_for_now(error: &io::Error) -> bool {
+    !descriptor_remedy_of(error).is_empty()
+        || matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::OutOfMemory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::system::errno::Errno;
+
+    /// Seen: a lack of descriptors for the file of --record-to was final, and so was an address that another program had.
+    #[test]
+    fn what_the_host_lacks_or_another_program_has_may_be_there_later() {
+        let failure = |errno: Errno| Failure::of_call(&errno.into(), String::new());
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::ADDRINUSE] {
+            assert_eq!(failure(errno), Failure::NotNow(String::new()), "{errno}");
+        }
+        for errno in [Errno::ACCESS, Errno::NOENT, Errno::ADDRNOTAVAIL] {
+            assert_eq!(failure(errno), Failure::Input(String::new()), "{errno}");
+        }
     }
 }

@@ -85,7 +85,8 @@ impl Limits {
 /// Gives a grant to each client that asks, if the one before has ended.
 ///
 /// # Errors
-/// [`Failure::Input`] if the socket cannot be opened, if the queue is not available now, or if privileges are left.
+/// [`Failure::NotNow`] if another program listens there or no descriptor is left. [`Failure::Input`] if the socket cannot
+/// be opened for another reason, if the queue is not available now, or if privileges are left.
 pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let take = args.port.take.clone().unwrap_or_default();
@@ -93,9 +94,8 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     drop(grant(args, &take).map_err(Failure::Input)?);
     let at = args.to.display();
     let listener = GrantListener::open(&args.to, args.mode, args.group).map_err(|errno| {
-        Failure::input(format!(
-            "--to {at}: {errno}: choose another path, or end the program that listens there"
-        ))
+        let line = format!("--to {at}: {errno}: choose another path, or end the program that listens there");
+        Failure::of_call(&errno.into(), line)
     })?;
     sandbox::enter_as_broker()?;
     log::say(Level::Info, format_args!("{} is granted at {at}", args.port));

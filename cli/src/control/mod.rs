@@ -16,4 +16,4 @@ mod socket;
 pub use record::Record;
 pub use request::{Answer, answer};
 pub use server::{bind, start};
-pub use socket::{Socket, path_of_run, refused};
+pub use socket::{Socket, path_of_run};

@@ -68,11 +68,12 @@ impl Socket {
     /// replaced.
     ///
     /// # Errors
-    /// [`Failure::NotNow`] if this process or the host has no descriptor left, else [`Failure::Input`].
+    /// [`Failure::NotNow`] if another program listens there, or if this process or the host has no descriptor left, else
+    /// [`Failure::Input`].
     pub fn bind(path: &Path, what: &str) -> Result<Socket, Failure> {
         let failed = |why: &str, error: io::Error| {
             let remedy = descriptor_remedy_of(&error);
-            refused(&error, format!("{what} {}: {why}: {error}{remedy}", path.display()))
+            Failure::of_call(&error, format!("{what} {}: {why}: {error}{remedy}", path.display()))
         };
         clear_stale(path, what)?;
         // The socket is made in a directory that only its owner may enter, and linked from there, which replaces
@@ -107,7 +108,11 @@ impl Socket {
         // From a directory that was just made. Leftovers do no harm.
         let _ = fs::remove_file(&made);
         let _ = fs::remove_dir(&private);
-        listening.map_err(|error| failed("cannot listen", error))
+        listening.map_err(|error| match error.kind() {
+            // A program that started at the same time.
+            ErrorKind::AlreadyExists => failed("cannot listen", error).for_now(),
+            _ => failed("cannot listen", error),
+        })
     }
 
     /// Gives the socket to a user, or prints why it cannot. Another program may have put its own file at the path since, which
@@ -151,18 +156,14 @@ fn private_beside(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Returns the failure of an error with this line: descriptors may be there later.
-pub fn refused(error: &io::Error, line: String) -> Failure {
-    match descriptor_remedy_of(error) {
-        "" => Failure::Input(line),
-        _ => Failure::NotNow(line),
-    }
-}
-
 /// Removes a socket that no process listens on. Any other file at `path` is an error.
 fn clear_stale(path: &Path, what: &str) -> Result<(), Failure> {
     let at = path.display();
     let input = |why: String| Err(Failure::Input(format!("{what} {at}: {why}")));
+    // That program may end.
+    let not_now = |why: &str| {
+        Err(Failure::NotNow(format!("{what} {at}: {why}: give another path, or end that program")))
+    };
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -177,20 +178,15 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), Failure> {
             // Another program may have put its own file there since.
             let is_it = |now: Metadata| (now.dev(), now.ino()) == (meta.dev(), meta.ino());
             if !fs::symlink_metadata(path).is_ok_and(is_it) {
-                return input(
-                    "another program has just made a socket there: give another path, or end that program"
-                        .to_owned(),
-                );
+                return not_now("another program has just made a socket there");
             }
             fs::remove_file(path).or_else(|error| input(format!("cannot replace it: {error}")))
         }
         // A program that listens but accepts no connection has the path too.
-        Ok(()) | Err((ErrorKind::WouldBlock, _)) => {
-            input("another program listens there: give another path, or end that program".to_owned())
-        }
+        Ok(()) | Err((ErrorKind::WouldBlock, _)) => not_now("another program listens there"),
         Err((_, error)) => {
             let remedy = descriptor_remedy_or(&error, ": give another path");
-            Err(refused(&error, format!("{what} {at}: {error}{remedy}")))
+            Err(Failure::of_call(&error, format!("{what} {at}: {error}{remedy}")))
         }
     }
 }
@@ -326,13 +322,6 @@ pub mod tests {
         );
         assert_eq!(first_answering([place.clone()].into_iter()), Ok(path.clone()));
         fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn a_lack_of_descriptors_may_be_over_later() {
-        let failure = |error: io::Error| refused(&error, String::new());
-        assert_eq!(failure(io::Error::from_raw_os_error(24)), Failure::NotNow(String::new()));
-        assert_eq!(failure(ErrorKind::PermissionDenied.into()), Failure::Input(String::new()));
     }
 
     /// Seen: "cannot make it: File exists", when another user had made directories with all the next names.

@@ -7,16 +7,22 @@ use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::worker_setup::Owner;
 use crate::args::{ModeArg, port_interface};
-use crate::failure::Failure;
+use crate::failure::{Failure, is_for_now};
 use netmem::page::Memory;
 use netmem::port::Port;
 use netmem::port::af_packet::AfPacketError;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::memif::MemifError;
+use netmem::port::pcap::PcapError;
 use netmem::port::tap::TapError;
+use netmem::port::trace::TraceError;
 use netmem::port::xdp::{Netdev, TakeControl, XdpError};
+use netmem::system::errno::Errno;
 use netmem_ports::{KernelCopies, OpenError, OpenPort, PortOpener, PortPlace, PortSpec};
 use netmem_router::Interface;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// One worker's ports, with their properties.
@@ -135,7 +141,7 @@ pub fn opened(
 /// Returns the failure of a port that could not be opened. What another program has, or the kernel has no memory or
 /// descriptors for, may be there later.
 fn refused(error: &OpenError) -> Failure {
-    let is_for_now = match error {
+    let is_not_now = match error {
         OpenError::Xdp(error) | OpenError::NoQueueForWorker { error, .. } => matches!(
             error,
             XdpError::QueueBound { .. }
@@ -145,11 +151,23 @@ fn refused(error: &OpenError) -> Failure {
         ),
         OpenError::Packet(error) => matches!(error, AfPacketError::Refused { .. }),
         OpenError::Tap(error) => matches!(error, TapError::Busy(_) | TapError::Refused { .. }),
+        // If the file is no socket, no program listens there.
+        OpenError::Memif(MemifError::Listen { path, errno }) => {
+            is_for_now(&(*errno).into()) && (*errno != Errno::ADDRINUSE || is_socket(path))
+        }
         OpenError::Memif(error) => matches!(error, MemifError::Watch(_) | MemifError::Bell { .. }),
+        OpenError::Pcap(PcapError::Open { error, .. }) | OpenError::Trace(TraceError::File { error, .. }) => {
+            is_for_now(error)
+        }
         OpenError::OwnPool { .. } | OpenError::Addresses(_) | OpenError::Interface { .. } => true,
         _ => false,
     };
-    if is_for_now { Failure::not_now(error) } else { Failure::input(error) }
+    if is_not_now { Failure::not_now(error) } else { Failure::input(error) }
+}
+
+fn is_socket(path: &Path) -> bool {
+    let is_abstract = path.as_os_str().as_encoded_bytes().starts_with(b"@");
+    is_abstract || fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
 }
 
 /// Collects a worker's ports.
@@ -162,8 +180,8 @@ fn queues(opened: Vec<Opened>) -> Ports {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netmem::system::errno::Errno;
     use std::io;
+    use std::os::unix::net::UnixListener;
 
     fn name() -> String {
         "one".to_owned()
@@ -174,7 +192,10 @@ mod tests {
         let errno = Errno::NOMEM;
         let bound = || XdpError::QueueBound { interface: name(), queue: 0 };
         let step = "open";
-        let now: [OpenError; 14] = [
+        let file = |errno: Errno| PcapError::Open { path: "/one".into(), error: errno.into() };
+        let now: [OpenError; 16] = [
+            file(Errno::MFILE).into(),
+            MemifError::Listen { path: "/one".into(), errno: Errno::NFILE }.into(),
             bound().into(),
             OpenError::NoQueueForWorker { error: bound(), workers: 2 },
             XdpError::ProgramAttached { interface: name(), program: None }.into(),
@@ -193,7 +214,8 @@ mod tests {
         for error in now {
             assert_eq!(refused(&error), Failure::NotNow(error.to_string()));
         }
-        let never: [OpenError; 10] = [
+        let never: [OpenError; 11] = [
+            file(Errno::NOENT).into(),
             XdpError::UnknownInterface { interface: name() }.into(),
             OpenError::NoQueueForWorker { error: XdpError::GuardPages, workers: 2 },
             XdpError::InterfaceDown { interface: name() }.into(),
@@ -208,5 +230,20 @@ mod tests {
         for error in never {
             assert_eq!(refused(&error), Failure::Input(error.to_string()));
         }
+    }
+
+    /// Seen: the service stayed down when the socket of a memif port was another program's for some seconds.
+    #[test]
+    fn a_memif_socket_on_which_another_program_listens_may_be_free_later_and_another_file_not() {
+        let path = std::env::temp_dir().join(format!("netmem-ports-{}", std::process::id()));
+        let error = || OpenError::from(MemifError::Listen { path: path.clone(), errno: Errno::ADDRINUSE });
+        let _listener = UnixListener::bind(&path).expect("a socket");
+        assert!(matches!(refused(&error()), Failure::NotNow(_)));
+        fs::remove_file(&path).expect("it is there");
+        fs::write(&path, "").expect("a file");
+        assert!(matches!(refused(&error()), Failure::Input(_)));
+        fs::remove_file(&path).expect("it is there");
+        let error = MemifError::Listen { path: "@one".into(), errno: Errno::ADDRINUSE };
+        assert!(matches!(refused(&error.into()), Failure::NotNow(_)));
     }
 }

@@ -6,7 +6,7 @@ use super::connections::{Connections, Slot};
 use super::page::Format;
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
-use crate::control::{Socket, refused};
+use crate::control::Socket;
 use crate::delivery::{self, Patience, is_late};
 use crate::failure::Failure;
 use crate::listening::{Others, Server, Service, TICK};
@@ -84,7 +84,7 @@ impl Listener {
                         ErrorKind::PermissionDenied => ": give a port from 1024 on",
                         _ => descriptor_remedy_of(&error),
                     };
-                    refused(&error, format!("--metrics {address}: {error}{remedy}"))
+                    Failure::of_call(&error, format!("--metrics {address}: {error}{remedy}"))
                 })
             }
         }
@@ -113,7 +113,7 @@ impl Listener {
 /// Listens at `address`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the remedy, and [`Failure::NotNow`] if no descriptor is left.
+/// [`Failure::Input`] with the remedy, and [`Failure::NotNow`] if another program listens there or no descriptor is left.
 pub fn bind(address: &Address) -> Result<Listener, Failure> {
     Listener::at(address)
 }

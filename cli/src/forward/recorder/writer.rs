@@ -57,7 +57,7 @@ impl RecordWriter {
     /// planned.
     ///
     /// # Errors
-    /// [`Failure::Input`] if there can be no such file.
+    /// [`Failure::Input`] if there can be no such file, [`Failure::NotNow`] if no descriptor is left for it.
     pub(super) fn new(
         recordings: &Arc<Recordings>,
         plan: &RecorderPlan,
@@ -73,11 +73,8 @@ impl RecordWriter {
             )));
         }
         recording_file::check(&to).map_err(|error| {
-            Failure::Input(format!(
-                "--record-to {}: {error}{}",
-                to.display(),
-                recording_file::remedy_of(&error)
-            ))
+            let remedy = recording_file::remedy_of(&error);
+            Failure::of_call(&error, format!("--record-to {}: {error}{remedy}", to.display()))
         })?;
         Ok(Some(RecordWriter {
             recordings: Arc::clone(recordings),
