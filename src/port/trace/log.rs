@@ -336,6 +336,7 @@ impl Log {
     /// Handles a write that failed after that many bytes. The file ends with the last complete record.
     #[cold]
     fn fail(&mut self, error: &io::Error, written: usize) {
+        self.counters.failed.add(1);
         let To::File(path, file) = &mut self.to else {
             self.broken = Some(format!("trace to standard error: {error}"));
             return self.keep_from(written);
@@ -408,6 +409,7 @@ mod tests {
         drop(log);
         let lines = fs::read_to_string(&path).unwrap().lines().count() as u64;
         assert_eq!((counters.written.get(), counters.lost.get(), lines), (3, 7, 3));
+        assert_eq!(counters.failed.get(), 1, "seen: nothing told it from a trace at its limit");
         fs::remove_file(path).ok();
     }
 

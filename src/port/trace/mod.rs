@@ -40,11 +40,17 @@ pub struct TraceCounters {
     /// Frames, bursts and changes of state that are not in the file: there was no room, or writing failed. Behind the
     /// trace's last frame, further frames are counted here, but no bursts; changes of state are still recorded.
     pub lost: Count,
+    /// 1 if writing has failed: nothing more is recorded.
+    pub failed: Count,
 }
 
 impl WrapCounters for TraceCounters {
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        vec![("trace_written", self.written.get()), ("trace_lost", self.lost.get())]
+        vec![
+            ("trace_written", self.written.get()),
+            ("trace_lost", self.lost.get()),
+            ("trace_failed", self.failed.get()),
+        ]
     }
 }
 
