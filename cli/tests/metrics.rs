@@ -408,7 +408,10 @@ fn only_this_machine_may_scrape_by_default() {
     );
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
-    assert!(refused(&format!("--metrics {address}"), 3).contains("another program listens there"), "it may end");
+    assert!(
+        refused(&format!("--metrics {address}"), 3).contains("another program listens there"),
+        "it may end"
+    );
     drop(taken);
     let (mut address, mut child) = at_a_free_port();
     within_a_minute(|| {
@@ -445,7 +448,7 @@ fn is_scraped(address: SocketAddr) -> bool {
 }
 
 #[test]
-fn the_alerts_are_valid_rules_over_scraped_names() {
+fn the_alerts_are_valid_rules_over_scraped_names_and_are_raised_for_what_is_lost() {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/prometheus/netmem.rules.yml");
     let text = fs::read_to_string(&rules).expect("the rules");
     let run = Run::start("rules", "--seconds 600");
@@ -467,8 +470,11 @@ fn the_alerts_are_valid_rules_over_scraped_names() {
     assert!(named >= 7, "{named} names");
     run.end();
     if promtool("").is_some() {
-        let out = Command::new("promtool").args(["check", "rules"]).arg(&rules).output().expect("it starts");
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/alerts.yml");
+        for (words, file) in [(["check", "rules"], rules), (["test", "rules"], tests)] {
+            let out = Command::new("promtool").args(words).arg(file).output().expect("it starts");
+            assert!(out.status.success(), "{out:?}");
+        }
     }
 }
 
