@@ -35,6 +35,11 @@ pub fn with_times() {
     TIMES.store(true, Relaxed);
 }
 
+/// Returns whether the lines are a log: the journal, or lines with their times.
+pub fn is_log() -> bool {
+    is_journal() || TIMES.load(Relaxed)
+}
+
 /// Opens standard error a second time, so that no line waits for its reader. Call this before any thread drops the
 /// permission to open files.
 pub fn prepare() {

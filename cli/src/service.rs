@@ -4,6 +4,7 @@
 //! nothing is sent. The run never waits for the reader: while the socket's queue is full, what the manager must know is
 //! sent again later.
 
+use crate::log::{self, Level};
 use std::cell::Cell;
 use std::env;
 use std::ffi::OsStr;
@@ -37,8 +38,12 @@ impl Service {
     }
 
     /// Reports that everything is set up, at the first call. A report that could not be sent is sent again. Call it often.
+    /// In a log, a line names the version.
     pub fn ready(&mut self) {
         if !self.is_ready {
+            if log::is_log() {
+                log::say(Level::Info, concat!("netmem: ready, version ", env!("CARGO_PKG_VERSION")));
+            }
             self.is_ready = true;
             self.is_unsaid.set(true);
         }

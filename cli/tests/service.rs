@@ -35,7 +35,8 @@ fn managed(manager: &UnixDatagram, name: &str) {
     manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     let folder = Folder::new(&format!("service-{}", name.len()));
     let file = folder.write("netmem.toml", b"icmp-rate = 5\n");
-    let mut run = netmem(&format!("forward --seconds 600 --flows 1 --json --config {}", file.display()));
+    let mut run =
+        netmem(&format!("forward --seconds 600 --flows 1 --json --log-time --config {}", file.display()));
     run.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
     let signal = |signal| kill_process(Pid::from_child(&child), signal).expect("it can be signalled");
@@ -51,6 +52,10 @@ fn managed(manager: &UnixDatagram, name: &str) {
     assert_eq!(next_notification(manager, "WATCHDOG=1"), "STOPPING=1");
     let out = child.wait_with_output().expect("it ends");
     assert_eq!(out.status.code(), Some(0), "a run that was asked to end has not failed");
+    // Seen: a log did not tell since when which version runs.
+    let said = String::from_utf8_lossy(&out.stderr);
+    let line = concat!(" info netmem: ready, version ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(said.lines().filter(|one| one.ends_with(line)).count(), 1, "{said}");
 }
 
 #[test]

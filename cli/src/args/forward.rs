@@ -284,6 +284,8 @@ pub struct ForwardArgs {
     pub fix: Option<PathBuf>,
 
     /// Begin each line on standard error with its time (UTC) and level; the journal has both without this option.
+    ///
+    /// When the run is ready, a line names the version, with this option and in the journal.
     #[arg(long, hide_short_help = true, help_heading = RUN)]
     pub log_time: bool,
 }
