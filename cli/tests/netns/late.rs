@@ -85,7 +85,7 @@ fn a_socket_that_another_user_has_left_is_replaced_without_the_capability_to_ove
     fs::set_permissions(&control, Permissions::from_mode(0o600)).expect("chmod");
     let Output { status, stderr, .. } = as_a_service(&bed, &control).output().expect("netmem");
     let said = String::from_utf8_lossy(&stderr);
-    assert!(status.code() == Some(2) && said.contains("another program listens there"), "{said}");
+    assert!(status.code() == Some(3) && said.contains("another program listens there"), "{said}");
     assert_eq!(fs::metadata(&control).expect("it is there").uid(), NOBODY, "it is theirs as before");
     drop(listener);
     let forwarder = Forwarder::spawn(&bed, &mut as_a_service(&bed, &control), 1);
