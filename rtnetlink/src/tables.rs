@@ -81,6 +81,17 @@ impl FollowerTables {
         page(all, neighbours, |(_, address, _)| *address).into_iter().map(line).collect()
     }
 
+    /// Returns the number of neighbours that answer, and of those that do not.
+    ///
+    /// # Cost
+    /// The follower waits during the call, some milliseconds for a hundred thousand neighbours. Workers do not.
+    pub fn count_neighbours(&self) -> (usize, usize) {
+        let state = self.state();
+        let of = |(_, _, neighbour)| matches!(neighbour, Resolution::Known(_));
+        let (known, failed): (Vec<_>, Vec<_>) = state.rib.neighbours().map(of).partition(|known| *known);
+        (known.len(), failed.len())
+    }
+
     /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.state().rib.len()

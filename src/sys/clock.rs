@@ -41,6 +41,13 @@ pub fn monotonic_ns() -> u64 {
     }
 }
 
+/// The time that all threads of this process have been on cores, in the kernel too.
+pub fn process_cpu_time() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    // It is not negative.
+    spent.try_into().unwrap_or_default()
+}
+
 /// Ticks of [`ticks`] per nanosecond, measured once per process against the monotonic clock.
 ///
 /// The pair (counter, clock) is read several times, and the tightest reading is kept at both ends. So a pause of the

@@ -210,13 +210,13 @@ impl Netdev {
         settled(|| self.ask(libc::SIOCSIFFLAGS, |request| request.ifr_ifru.ifru_flags = flags)).map(drop)
     }
 
-    /// Whether the interface is up and has a carrier (IFF_RUNNING).
+    /// Whether the interface has a carrier (IFF_RUNNING). None if it is not up: it has none then whatever its other end does.
     ///
     /// # Errors
     /// `NODEV` if the interface is gone.
-    pub fn is_running(&self) -> Result<bool, Errno> {
-        let both = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(self.flags()? & both == both)
+    pub fn has_carrier(&self) -> Result<Option<bool>, Errno> {
+        let flags = self.flags()?;
+        Ok((flags & libc::IFF_UP != 0).then_some(flags & libc::IFF_RUNNING != 0))
     }
 
     /// The MAC address of the interface.
@@ -440,7 +440,7 @@ mod tests {
         assert!(lo.mtu().unwrap() >= 1280);
         assert_eq!((lo.mac(), lo.frame_mac()), (Err(Errno::AFNOSUPPORT), Ok([0; 6])));
         assert_eq!((lo.queues(), lo.is_virtual()), (Ok(None), Ok(true)));
-        assert!(!lo.is_running().unwrap() || lo.is_up().unwrap());
+        assert_eq!(lo.has_carrier().unwrap().is_some(), lo.is_up().unwrap());
     }
 
     #[cfg(feature = "xdp")]

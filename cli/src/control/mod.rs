@@ -13,7 +13,7 @@ mod request;
 mod server;
 mod socket;
 
-pub use record::Record;
+pub use record::{NO_CARRIER, Record};
 pub use request::{Answer, answer};
 pub use server::{bind, start};
 pub use socket::{Socket, path_of_run};

@@ -5,6 +5,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
 
+/// The `state` of a port that is up while its interface has no carrier.
+pub const NO_CARRIER: &str = "up, no carrier";
+
 /// Names and values in order: a JSON object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record(pub Vec<(String, Value)>);

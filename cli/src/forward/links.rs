@@ -1,6 +1,7 @@
-//! Follows the interfaces of ports: their names and, if there are only given routes, the router's ends of their
-//! links. An interface that is changed, or made again, may have another address and MTU. COLD.
+//! Follows the interfaces of ports: their names, their carriers and, if there are only given routes, the router's ends of
+//! their links. An interface that is changed, or made again, may have another address and MTU. COLD.
 
+use super::carriers::Carriers;
 use super::plan::{Plan, Source};
 use crate::args::{RoutesArg, port_interface};
 use crate::log::Level;
@@ -25,6 +26,7 @@ pub struct Links {
     longest: usize,
     /// In the order of the ports.
     ports: Vec<PortLink>,
+    carriers: Carriers,
 }
 
 /// The interface of a port.
@@ -52,7 +54,8 @@ impl Links {
     pub fn new(table: Option<GivenTable>, plan: &Plan, ends: Vec<Interface>) -> Links {
         let longest = plan.frame_size.longest();
         let Source::Ports { ports, from, .. } = &plan.source else {
-            return Links { table: None, has_ends: false, longest, ports: Vec::new() };
+            let (ports, carriers) = (Vec::new(), Carriers::default());
+            return Links { table: None, has_ends: false, longest, ports, carriers };
         };
         let link = |(port, end)| {
             let port_interface = port_interface(port);
@@ -64,7 +67,14 @@ impl Links {
             PortLink { port, port_interface, is_xdp, netdev, name, mac, looks_at_other: 0, mtu, end }
         };
         let has_ends = table.is_some() || *from == RoutesArg::Kernel;
-        Links { table, has_ends, longest, ports: ports.iter().zip(ends).map(link).collect() }
+        let ports: Vec<_> = ports.iter().zip(ends).map(link).collect();
+        let carriers = Carriers::of(ports.len());
+        Links { table, has_ends, longest, ports, carriers }
+    }
+
+    /// Returns the carriers of the interfaces, as each look sees them.
+    pub fn carriers(&self) -> Carriers {
+        self.carriers.clone()
     }
 
     /// Reads the current state and publishes it to workers. Returns a line for each change. `is_up` says whether the port of a
@@ -74,6 +84,8 @@ impl Links {
         // The numbers come last, because of 255 ports the number after the last one does not exist.
         for (link, place) in self.ports.iter_mut().zip(0..) {
             lines.extend(link.look_at_name(is_up(usize::from(place))).map(|line| (Level::Warning, line)));
+            let names = (&link.port[..], &link.name[..]);
+            lines.extend(self.carriers.see(usize::from(place), link.carrier(), names));
             let too_long = link.look_at_length(self.longest);
             let end = if self.has_ends { link.look_at_end() } else { None };
             if end.is_some() {
@@ -147,6 +159,12 @@ impl PortLink {
                  rename the interface to {written}, or restart netmem with {now}"
             )
         })
+    }
+
+    /// Returns whether the interface has a carrier, or None if it is down or gone.
+    fn carrier(&self) -> Option<bool> {
+        let netdev = self.netdev.as_ref().filter(|_| self.looks_at_other == 0)?;
+        netdev.has_carrier().ok()?
     }
 
     /// Reads the current MTU. Returns what is lost, and the remedy, if it has changed and packets can now be longer than a

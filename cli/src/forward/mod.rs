@@ -14,12 +14,14 @@
 //! ```
 
 mod recorder;
+pub mod rule_counts;
 mod registry;
 mod check;
 mod cores;
 pub mod cuts;
 pub mod files;
 mod fixes;
+pub mod carriers;
 mod forwarding;
 #[allow(unsafe_code)]
 pub mod lending;

@@ -3,10 +3,11 @@
 use super::hooks::Hooks;
 use super::plan::{Plan, check_rules};
 use super::retention::RetentionThread;
+use super::rule_counts::{counted, unmatched};
 use crate::args::{LOCAL_QUEUE_BYTES_MAX, READY_PACKETS_MAX};
 use crate::control::Record;
 use crate::control::registry::Registry;
-use netmem::forward::filter::{FilterControl, Rule, RuleCount};
+use netmem::forward::filter::{FilterControl, Rule};
 use netmem::forward::local_queue::{LocalQueueCounters, Retention, RetentionLimit};
 use netmem::packet::{HeadCache, ReadyPackets};
 use std::sync::Arc;
@@ -147,24 +148,12 @@ pub fn rules(registry: &mut Registry, controls: Vec<FilterControl>, ports: usize
     );
 }
 
-/// Returns the rules, which are the same for every worker, with the sum of their counts.
-fn counted(controls: &[FilterControl]) -> Vec<RuleCount> {
-    let add = |mut all: Vec<RuleCount>, its: Vec<RuleCount>| {
-        for (sum, one) in all.iter_mut().zip(its) {
-            (sum.packets, sum.bytes) = (sum.packets + one.packets, sum.bytes + one.bytes);
-        }
-        all
-    };
-    controls.iter().map(FilterControl::rules).reduce(add).unwrap_or_default()
-}
-
 fn rule_records(controls: &[FilterControl]) -> Vec<Record> {
     let records = counted(controls).into_iter().enumerate().map(|(i, count)| {
         let record = Record::default().with("name", i.to_string()).with("rule", count.rule.to_string());
         record.with_all([("packets", count.packets), ("bytes", count.bytes)])
     });
-    let unmatched = controls.iter().map(FilterControl::unmatched).sum();
-    let unmatched = Record::default().with("name", "none").with_all([("packets", unmatched)]);
+    let unmatched = Record::default().with("name", "none").with_all([("packets", unmatched(controls))]);
     records.chain([unmatched]).collect()
 }
 

@@ -1,5 +1,6 @@
 //! The sections and keys of a forwarding run at the control socket.
 
+use super::carriers::Carriers;
 use super::icmp_registry;
 use super::page_registry;
 use super::phases::LatestStatus;
@@ -8,8 +9,8 @@ use super::report::{PortSource, dropped, state};
 use super::steer_registry;
 use super::worker_setup::WorkerSetup;
 use crate::args::ModeArg;
-use crate::control::Record;
 use crate::control::registry::Registry;
+use crate::control::{NO_CARRIER, Record};
 use netmem::forward::{Idle, Meters, SteeringControl};
 use netmem::page::Memory;
 use netmem::pool::{Holder, Pool, PoolStats};
@@ -26,10 +27,11 @@ pub fn registry(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
-    (plan, latest_status): (&Plan, &LatestStatus),
+    (plan, latest_status, carriers): (&Plan, &LatestStatus, &Carriers),
 ) -> Registry {
     let mut registry = Registry::new();
-    sections(&mut registry, memory, setups, steering, (plan, latest_status));
+    sections(&mut registry, memory, setups, steering);
+    ports(&mut registry, setups, (plan, latest_status, carriers));
     steering.iter().for_each(|steering| steer_registry::steer(&mut registry, steering));
     idle_key(&mut registry, setups);
     if plan.mode == ModeArg::Ip {
@@ -48,12 +50,10 @@ fn sections(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
-    (plan, latest_status): (&Plan, &LatestStatus),
 ) {
     let pools: Vec<Pool> = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let of = pools.clone();
     registry.section("pools", move || of.iter().map(pool_record).collect());
-    ports(registry, setups, (plan, latest_status));
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let (of, between) = (meters.clone(), steering.cloned());
     registry.section("drops", move || {
@@ -73,7 +73,11 @@ fn sections(
 
 /// Adds each port of each worker: its state and its posted frames by the latest status of its worker, its queues and the
 /// slots of each of their rings, and its counters.
-fn ports(registry: &mut Registry, setups: &[WorkerSetup], (plan, latest_status): (&Plan, &LatestStatus)) {
+fn ports(
+    registry: &mut Registry,
+    setups: &[WorkerSetup],
+    (plan, latest_status, carriers): (&Plan, &LatestStatus, &Carriers),
+) {
     let specs: &[PortSpec] = match &plan.source {
         Source::BuiltIn(_) => &[],
         Source::Ports { ports, .. } => ports,
@@ -91,11 +95,12 @@ fn ports(registry: &mut Registry, setups: &[WorkerSetup], (plan, latest_status):
         setup.forwarder.ports().enumerate().map(port)
     });
     let (ports, latest_status, ring): (Vec<_>, _, _) = (ports.collect(), latest_status.clone(), plan.ring);
+    let carriers = carriers.clone();
     registry.section("ports", move || {
         let seen = latest_status.ports();
         let record = |port: &Known| {
             let seen = seen.get(port.worker).and_then(|ports| ports.get(port.number));
-            port.record(ring, seen.unwrap_or(&port.first))
+            port.record(ring, seen.unwrap_or(&port.first), carriers.of_port(port.number))
         };
         ports.iter().map(record).collect()
     });
@@ -116,13 +121,22 @@ struct Known {
 }
 
 impl Known {
-    fn record(&self, ring: u32, (state, rx_posted): &(PortState, usize)) -> Record {
+    fn record(
+        &self,
+        ring: u32,
+        (state, rx_posted): &(PortState, usize),
+        has_carrier: Option<bool>,
+    ) -> Record {
+        let state = match (state, has_carrier) {
+            (PortState::Up, Some(false)) => NO_CARRIER.to_owned(),
+            (state, _) => state.to_string(),
+        };
         Record::default()
             .with("name", self.name.as_str())
             .with("kind", self.kind)
             .with("number", self.number)
             .with("worker", self.worker)
-            .with("state", state.to_string())
+            .with("state", state)
             .with("ring", ring)
             .with("rx_queues", self.queues.0)
             .with("tx_queues", self.queues.1)

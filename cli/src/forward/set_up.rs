@@ -1,6 +1,7 @@
 //! Sets up memory, workers, pools, ports and forwarders as planned. Interfaces are touched last. After a failure,
 //! everything made before is dropped.
 
+use super::carriers::Carriers;
 use super::cores::cores;
 use super::cuts::Cuts;
 use super::hooks::{self, Hooks};
@@ -23,7 +24,7 @@ use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
 use crate::control;
 use crate::failure::Failure;
 use crate::listening::Server;
-use crate::metrics::{self, Source};
+use crate::metrics::{self, Others, Source};
 use crate::sandbox;
 use crate::stop::Asked;
 use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
@@ -112,7 +113,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let (recordings, record_file) = recorder::of_run(plan, asked.recording, &setups, steered, &outcomes)?;
     let ((caller, requests), latest_status) = (reload::requests(), LatestStatus::default());
     let listen = |socket| {
-        let mut registry = registry(&memory, &setups, steered, (plan, &latest_status));
+        let mut registry = registry(&memory, &setups, steered, (plan, &latest_status, &links.carriers()));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
         retention.iter().for_each(|retention| packet_registry::local_queue(&mut registry, retention, plan));
@@ -124,8 +125,8 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         control::start(socket, registry)
     };
     let control = control.map(listen).transpose()?;
-    let others = (steered, retention.as_ref(), following.as_ref());
-    let scraped = scraped(listener, &memory, &setups, others, &outcomes)?;
+    let others = others(&setups, (hooks.as_ref(), following.as_ref()), links.carriers(), &outcomes);
+    let scraped = scraped(listener, &memory, &setups, (steered, retention.as_ref(), others))?;
     let reload = reload(plan, routes, (asked.reload, requests), &setups, (hooks.as_ref(), steered, outcomes));
     Ok(Dataplane {
         memory,
@@ -163,23 +164,34 @@ fn listen_and_give_up(
     Ok((control, listener))
 }
 
+/// Returns what a scrape shows besides the workers and the memory.
+fn others(
+    setups: &[WorkerSetup],
+    (hooks, following): (Option<&Hooks>, Option<&Following>),
+    carriers: Carriers,
+    outcomes: &Arc<Outcomes>,
+) -> Others {
+    let routers = setups.iter().filter(|setup| setup.icmp.control.is_some());
+    Others {
+        tables: following.map(|following| following.follower.tables()),
+        rules: hooks.map_or_else(Vec::new, Hooks::rules),
+        icmp: routers.map(|setup| Arc::clone(&setup.icmp.counters)).collect(),
+        carriers,
+        outcomes: Arc::clone(outcomes),
+    }
+}
+
 /// Starts to answer scrapers, if metrics were requested.
 fn scraped(
     listener: Option<metrics::Listener>,
     memory: &Memory,
     setups: &[WorkerSetup],
-    (steering, retention, following): (
-        Option<&SteeringControl>,
-        Option<&RetentionThread>,
-        Option<&Following>,
-    ),
-    outcomes: &Arc<Outcomes>,
+    (steering, retention, others): (Option<&SteeringControl>, Option<&RetentionThread>, Others),
 ) -> Result<Option<Scraped>, Failure> {
     let Some(listener) = listener else { return Ok(None) };
     let beside = retention.map(|retention| Arc::clone(&retention.standing));
     let cuts = Arc::new(Cuts::new(setups, steering, beside));
-    let tables = following.map(|following| following.follower.tables());
-    let server = metrics::start(listener, Source::new(&cuts, setups, memory, tables, outcomes))?;
+    let server = metrics::start(listener, Source::new(&cuts, setups, memory, others))?;
     Ok(Some(Scraped { cuts, _server: server }))
 }
 

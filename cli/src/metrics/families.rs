@@ -1,6 +1,8 @@
 //! Names, units and help of all metrics.
 
 use super::page::{Kind, Labels, Page};
+use super::process::Usage;
+use crate::forward::carriers::Carriers;
 use crate::forward::cuts::{Answer, Cut, Packets};
 use crate::forward::outcomes::Outcomes;
 use netmem::page::Memory;
@@ -9,8 +11,11 @@ use netmem::system::broker;
 use netmem_rtnetlink::FollowerStats;
 use std::time::Duration;
 
+mod packets;
 #[cfg(test)]
 mod tests;
+
+pub use packets::{icmp, rules, tables};
 
 /// Writes the whole run: whether this is one cut, the drops, and the packets between workers.
 pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
@@ -39,11 +44,20 @@ pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     page.family("netmem_between_ahead_packets", Kind::Gauge, help).sample(&[], ahead);
 }
 
-/// Writes the start of the process and, if it is known, its memory, by the names that all exporters use.
-pub fn process(page: &mut Page, started: Duration, resident_bytes: Option<u64>) {
+/// Writes the start of the process and what it uses, as far as that is known, by the names that all exporters use.
+pub fn process(page: &mut Page, started: Duration, usage: &Usage) {
     let help = "When the process was started, in seconds since 1970.";
     page.family("process_start_time_seconds", Kind::Gauge, help).sample(&[], seconds(started));
-    if let Some(bytes) = resident_bytes {
+    let help = "Time of all threads of the process on cores, in the kernel too. Workers with --idle spin are always on one.";
+    page.family("process_cpu_seconds", Kind::Counter, help).sample(&[], seconds(usage.cpu));
+    if let Some(open) = usage.open_descriptors {
+        page.family("process_open_fds", Kind::Gauge, "Open descriptors of the process.").sample(&[], open);
+    }
+    if let Some(most) = usage.max_descriptors {
+        let help = "How many descriptors the process may have open (RLIMIT_NOFILE).";
+        page.family("process_max_fds", Kind::Gauge, help).sample(&[], most);
+    }
+    if let Some(bytes) = usage.resident_bytes {
         let help = "Bytes of the process in memory, without huge pages that were set aside (hugetlbfs). The broker is another process.";
         page.family("process_resident_memory_bytes", Kind::Gauge, help).sample(&[], bytes);
     }
@@ -199,6 +213,9 @@ pub fn ports(page: &mut Page, cut: &Cut) {
     let help = "1 if the port is down for good: it stays down until netmem is started again.";
     let mut family = page.family("netmem_port_failed", Kind::Gauge, help);
     all.iter().for_each(|(labels, one)| family.sample(&borrowed(labels), u8::from(one.is_failed)));
+    let help = "How often the port was seen to go down, also if it was up again before the next scrape.";
+    let mut family = page.family("netmem_port_downs", Kind::Counter, help);
+    all.iter().for_each(|(labels, one)| family.sample(&borrowed(labels), one.downs));
     for &(counter, name, help) in OF_PORTS {
         let mut family = page.family(name, Kind::Counter, help);
         for (labels, one) in &all {
@@ -216,6 +233,25 @@ pub fn ports(page: &mut Page, cut: &Cut) {
     let help = "Packets posted for transmission and not back, as sampled about fifty times a second.";
     let mut family = page.family("netmem_port_posted_packets", Kind::Histogram, help);
     all.iter().for_each(|(labels, one)| family.histogram(&borrowed(labels), &one.posted, 1.0));
+}
+
+/// Writes the carriers of the ports' interfaces. A port of several workers has one.
+pub fn carriers(page: &mut Page, cut: &Cut, carriers: &Carriers) {
+    let first = cut.workers.first().map_or(&[][..], |(answer, _)| &answer.ports);
+    let named = first.iter().enumerate();
+    let all: Vec<_> =
+        named.map(|(at, port)| (at, [("port", port.name.clone()), ("number", at.to_string())])).collect();
+    let help = "1 if the port's interface has a carrier, as seen once a second; 0 if there is no cable or the other end is down. \
+                No sample of a port whose interface is down or gone, or that has none.";
+    let mut family = page.family("netmem_port_carrier", Kind::Gauge, help);
+    for (at, labels) in &all {
+        carriers.of_port(*at).into_iter().for_each(|has| family.sample(&borrowed(labels), u8::from(has)));
+    }
+    let help = "How often the port's interface was seen to lose its carrier.";
+    let mut family = page.family("netmem_port_carrier_losses", Kind::Counter, help);
+    for (at, labels) in &all {
+        carriers.losses(*at).into_iter().for_each(|count| family.sample(&borrowed(labels), count));
+    }
 }
 
 fn borrowed<'a, const N: usize>(labels: &'a [(&'a str, String); N]) -> [(&'a str, &'a str); N] {

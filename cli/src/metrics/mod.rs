@@ -20,4 +20,4 @@ mod source;
 pub use address::Address;
 pub use process::started;
 pub use server::{Listener, bind, start};
-pub use source::Source;
+pub use source::{Others, Source};

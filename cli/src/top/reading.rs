@@ -1,6 +1,6 @@
 //! A forwarder's answer, as the values that are displayed.
 
-use crate::control::Record;
+use crate::control::{NO_CARRIER, Record};
 use crate::stat::{LOST, Sections};
 use serde_json::Value;
 
@@ -155,7 +155,7 @@ fn queue(record: &Record) -> Queue {
         tx: of("tx"),
         tx_bytes: of("tx_bytes"),
         lost: LOST.into_iter().map(of).fold(0, u64::saturating_add),
-        down: record.text("state").strip_prefix(DOWN).unwrap_or_default().to_owned(),
+        down: why_down(record.text("state")).to_owned(),
         ring: of("ring").saturating_mul(of("rx_queues").max(1)),
         tx_ring: of("ring").saturating_mul(of("tx_queues").max(1)),
         posted: posted.unwrap_or_else(|| of("filled").saturating_sub(of("rx"))),
@@ -196,6 +196,11 @@ fn worker(record: &Record) -> Worker {
         sleeps: of("sleeps"),
         stalls: of("stalls"),
     }
+}
+
+/// Returns why a port in this state carries no frames.
+fn why_down(state: &str) -> &str {
+    if state == NO_CARRIER { state } else { state.strip_prefix(DOWN).unwrap_or_default() }
 }
 
 fn pool(record: &Record) -> Pool {

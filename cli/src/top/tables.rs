@@ -5,6 +5,7 @@ use super::pools;
 use super::rates::{Activity, Drops, Rate, Traffic, Work};
 use super::reading::Holder;
 use super::view::{Sort, View};
+use crate::control::NO_CARRIER;
 use crate::output::thousands;
 use std::cmp::Ordering;
 
@@ -90,7 +91,7 @@ fn traffic(lines: &mut Vec<Line>, heading: &str, rows: &[Traffic], view: &View, 
             cells.rate(of.lost),
             cells.share(of.rx_fill()),
             cells.share(of.tx_fill()),
-            if of.down.is_empty() { "up".to_owned() } else { "DOWN".to_owned() },
+            if of.down.is_empty() || of.down == NO_CARRIER { "up".to_owned() } else { "DOWN".to_owned() },
             cells.figure(of.posted as f64),
             cells.figure(of.sending as f64),
             cells.figure(of.ring as f64),

@@ -5,6 +5,7 @@
 
 mod interface_flaps;
 mod accounting;
+mod carriers;
 mod copies;
 mod doctor;
 #[path = "../dpdk/mod.rs"]

@@ -11,6 +11,7 @@ mod changes;
 mod comparison;
 mod control;
 mod configured;
+mod counted;
 mod firewall;
 mod flaps;
 mod flood;

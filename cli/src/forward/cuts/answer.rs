@@ -60,6 +60,8 @@ pub struct PortAnswer {
     pub is_up: bool,
     /// It is down for good.
     pub is_failed: bool,
+    /// How often it was seen to go down.
+    pub downs: u64,
     pub counters: Vec<(&'static str, u64)>,
     /// Frames posted for transmission, sampled.
     pub posted: Counted,
@@ -86,7 +88,7 @@ impl Answer {
     /// Returns a worker's answer before it was asked.
     pub fn first(forwarder: &Forwarder) -> Answer {
         let ports = forwarder.ports().count();
-        Answer::read(forwarder, 0, &vec![Sizes::default(); ports])
+        Answer::read(forwarder, 0, &vec![Sampled::default(); ports])
     }
 
     /// Returns where the frames of each of its pools were, of which there are `count`, and when.
@@ -97,15 +99,16 @@ impl Answer {
         }
     }
 
-    fn read(forwarder: &Forwarder, number: u64, posted: &[Sizes]) -> Answer {
+    fn read(forwarder: &Forwarder, number: u64, sampled: &[Sampled]) -> Answer {
         let meters = forwarder.meters();
-        let port = |(port, posted): (&dyn netmem::port::Port, &Sizes)| PortAnswer {
+        let port = |(port, sampled): (&dyn netmem::port::Port, &Sampled)| PortAnswer {
             name: port.name().to_owned(),
             kind: port.kind(),
             is_up: port.state() == PortState::Up,
             is_failed: port.is_failed(),
+            downs: sampled.downs,
             counters: PortSource::new(port).read(),
-            posted: posted.counted(),
+            posted: sampled.posted.counted(),
         };
         Answer {
             number,
@@ -118,7 +121,7 @@ impl Answer {
             busy_ns: meters.busy_ns.get(),
             bursts: Counted::of(&meters.bursts),
             latency: Counted::of(&meters.round_latency),
-            ports: forwarder.ports().zip(posted).map(port).collect(),
+            ports: forwarder.ports().zip(sampled).map(port).collect(),
             ledgers: None,
             drops: dropped(&[meters], None),
         }
@@ -130,14 +133,31 @@ pub struct Attendant {
     cuts: Arc<Cuts>,
     worker: usize,
     answered: u64,
-    /// Frames posted for transmission on each port, sampled.
-    posted: Vec<Sizes>,
+    /// One for each port.
+    sampled: Vec<Sampled>,
+}
+
+/// What only samples tell of a port.
+#[derive(Debug, Clone, Default)]
+struct Sampled {
+    /// Frames posted for transmission.
+    posted: Sizes,
+    was_up: bool,
+    /// How often it was up in one sample and down in the next.
+    downs: u64,
+}
+
+impl Sampled {
+    fn add(&mut self, posted: usize, is_up: bool) {
+        self.posted.add(posted);
+        self.downs += u64::from(std::mem::replace(&mut self.was_up, is_up) && !is_up);
+    }
 }
 
 impl Attendant {
     /// Makes the part of worker `worker`, which has `ports` ports.
     pub fn new(cuts: Arc<Cuts>, worker: usize, ports: usize) -> Attendant {
-        Attendant { cuts, worker, answered: 0, posted: vec![Sizes::default(); ports] }
+        Attendant { cuts, worker, answered: 0, sampled: vec![Sampled::default(); ports] }
     }
 
     /// Call this when the worker has come round, after it has reported its status. It answers a pending question with the
@@ -146,19 +166,33 @@ impl Attendant {
         let asked = self.cuts.asked(self.worker);
         if asked != self.answered {
             self.answered = asked;
-            self.cuts.answer(self.worker, Answer::read(forwarder, asked, &self.posted));
+            self.cuts.answer(self.worker, Answer::read(forwarder, asked, &self.sampled));
         }
     }
 
-    /// Samples the frames that the ports have posted.
+    /// Samples the frames that the ports have posted, and whether they are up.
     pub fn sample(&mut self, forwarder: &Forwarder) {
-        for (posted, port) in self.posted.iter_mut().zip(forwarder.ports()) {
-            posted.add(port.tx_posted());
+        for (sampled, port) in self.sampled.iter_mut().zip(forwarder.ports()) {
+            sampled.add(port.tx_posted(), port.state() == PortState::Up);
         }
     }
 
     /// Records that the worker has ended. Its counts are now its answer to every later question.
     pub fn end(&self, forwarder: &Forwarder) {
-        self.cuts.end(self.worker, Answer::read(forwarder, self.cuts.asked(self.worker), &self.posted));
+        self.cuts.end(self.worker, Answer::read(forwarder, self.cuts.asked(self.worker), &self.sampled));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by an operator: a port that went down and came up again between two scrapes, over and over, raised no alert.
+    #[test]
+    fn a_port_that_is_up_again_at_each_scrape_was_down_as_often_as_it_went_down() {
+        let mut sampled = Sampled::default();
+        let seen = [false, true, true, false, false, true, false, true];
+        seen.iter().for_each(|is_up| sampled.add(0, *is_up));
+        assert_eq!(sampled.downs, 2, "a port that has not been up yet has not gone down");
     }
 }

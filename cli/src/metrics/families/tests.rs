@@ -2,6 +2,8 @@
 
 use super::super::page::Format;
 use super::*;
+use crate::forward::report::IcmpReport;
+use netmem::forward::filter::RuleCount;
 use netmem::forward::{CrossConnect, Forwarder};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemPort};
@@ -33,6 +35,8 @@ fn sections() -> Vec<(&'static str, String)> {
         is_whole: true,
         between: Vec::new(),
     };
+    let seen = Carriers::of(2);
+    seen.see(0, Some(true), ("", ""));
     let written = |write: &dyn Fn(&mut Page)| {
         let mut page = Page::new(Format::Classic);
         write(&mut page);
@@ -42,15 +46,30 @@ fn sections() -> Vec<(&'static str, String)> {
         ("The run", {
             written(&|page| {
                 run(page, &cut, 1);
-                process(page, Duration::ZERO, Some(0));
+                let usage = Usage {
+                    cpu: Duration::ZERO,
+                    open_descriptors: Some(0),
+                    max_descriptors: Some(0),
+                    resident_bytes: Some(0),
+                };
+                process(page, Duration::ZERO, &usage);
                 super::outcomes(page, &Outcomes::default());
             })
         }),
         ("Workers", written(&|page| workers(page, &cut))),
-        ("Ports", written(&|page| super::ports(page, &cut))),
+        ("Ports", written(&|page| (super::ports(page, &cut), super::carriers(page, &cut, &seen)).0)),
         ("Pools", written(&|page| (frames(page, &cut), pools(page, std::slice::from_ref(&pool))).0)),
         ("Memory", written(&|page| super::memory(page, &memory))),
-        ("The kernel's tables", written(&|page| netlink(page, &FollowerStats::default()))),
+        (
+            "Rules",
+            written(&|page| {
+                rules(page, &[RuleCount { rule: "drop".parse().unwrap(), packets: 0, bytes: 0 }], 0)
+            }),
+        ),
+        ("ICMP errors", written(&|page| icmp(page, &IcmpReport::new(&[Arc::default()])))),
+        ("The kernel's tables", {
+            written(&|page| (tables(page, 0, (0, 0)), netlink(page, &FollowerStats::default())).0)
+        }),
     ]
 }
 
