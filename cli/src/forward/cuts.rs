@@ -20,7 +20,7 @@ use super::worker_setup::WorkerSetup;
 use crate::args::LOST_BETWEEN;
 pub use answer::{Answer, Attendant, Packets};
 use meeting::{Meeting, Met};
-use netmem::forward::SteeringControl;
+use netmem::forward::{Meters, SteeringControl};
 use netmem::pool::{Ledger, Pool};
 pub use sizes::Counted;
 pub use standing::Standing;
@@ -59,6 +59,7 @@ struct Slot {
     /// The number of the last cut that it was asked for.
     asked: AtomicU64,
     answer: Mutex<Arc<Answer>>,
+    meters: Arc<Meters>,
     /// The worker has ended. Its answer is the last, and stays right.
     has_ended: AtomicBool,
 }
@@ -100,11 +101,15 @@ impl Slot {
     }
 
     /// Returns its last answer. For a worker that has ended, the answer is also the current state. If no other
-    /// thread has frames of its `pools`, they are counted again.
+    /// thread has frames of its `pools`, they are counted again. Its stalls are those until now: the watchdog counts them
+    /// while the worker does not answer.
     fn last(&self, pools: Option<&[Pool]>) -> Arc<Answer> {
-        let answer = Arc::clone(&lock(&self.answer));
+        let (answer, stalls) = (Arc::clone(&lock(&self.answer)), self.meters.stalls.get());
         if self.has_ended() {
-            Arc::new(Answer { at: Instant::now(), ledgers: pools.map(ledgers), ..(*answer).clone() })
+            let ledgers = pools.map(ledgers);
+            Arc::new(Answer { at: Instant::now(), stalls, ledgers, ..(*answer).clone() })
+        } else if answer.stalls != stalls {
+            Arc::new(Answer { stalls, ..(*answer).clone() })
         } else {
             answer
         }
@@ -129,6 +134,7 @@ impl Cuts {
         let slot = |setup: &WorkerSetup| Slot {
             asked: AtomicU64::new(0),
             answer: Mutex::new(Arc::new(Answer::first(&setup.forwarder))),
+            meters: setup.forwarder.meters(),
             has_ended: AtomicBool::new(false),
         };
         let pools: Vec<Vec<Pool>> = setups.iter().map(|setup| setup.pools().cloned().collect()).collect();
@@ -279,6 +285,16 @@ mod tests {
     use crate::forward::forwarding::{forward, retire_on_drop};
     use crate::forward::live::tests::dataplane;
     use crate::forward::phases::Phases;
+
+    /// Seen: the log had reported a stall, and a scrape had none until the worker went on.
+    #[test]
+    fn the_stall_of_a_worker_that_does_not_answer_is_in_the_cut() {
+        let setups = dataplane().setups;
+        let cuts = Cuts::new(&setups, None, None);
+        setups[1].forwarder.meters().note_stall();
+        let stalls: Vec<_> = cuts.take().workers.iter().map(|(answer, _)| answer.stalls).collect();
+        assert_eq!(stalls, [0, 1]);
+    }
 
     /// Seen: a scrape while the run drained, and after it, reported every worker as stale.
     #[test]
