@@ -1,4 +1,4 @@
-//! The connections of scrapers. If there are too many, one that does nothing is given up for a new one.
+//! The connections of a server. If there are too many, one that does nothing is given up for a new one.
 
 use crate::listening::Others;
 use std::net::IpAddr;
@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 const OF_ONE_ADDRESS: usize = 4;
 /// After this time, a connection without a whole request may be given up for another one.
 const SILENT: Duration = Duration::from_millis(100);
-/// After this time, so may one whose answer is not read.
-const UNREAD: Duration = Duration::from_secs(1);
 
 /// The connections that are open.
-#[derive(Default)]
 pub struct Connections {
     all: Arc<Mutex<Vec<Connection>>>,
+    /// After this time, a connection that has sent a request may be given up too. Never if None.
+    unread: Option<Duration>,
 }
 
 /// One of them.
@@ -30,9 +29,10 @@ struct Connection {
 
 impl Connection {
     /// Returns true if this connection may be given up at that time.
-    fn may_go(&self, now: Instant) -> bool {
-        let patience = if self.has_asked { UNREAD } else { SILENT };
-        !self.is_given_up.load(Relaxed) && now.saturating_duration_since(self.since) > patience
+    fn may_go(&self, now: Instant, unread: Option<Duration>) -> bool {
+        let patience = if self.has_asked { unread } else { Some(SILENT) };
+        let is_over = |patience| now.saturating_duration_since(self.since) > patience;
+        !self.is_given_up.load(Relaxed) && patience.is_some_and(is_over)
     }
 }
 
@@ -44,6 +44,11 @@ pub struct Slot {
 }
 
 impl Connections {
+    /// Makes the connections of a server, which gives up one that has sent a request after this time, or never.
+    pub fn new(unread: Option<Duration>) -> Connections {
+        Connections { all: Arc::default(), unread }
+    }
+
     /// Adds a connection, from this address.
     pub fn add(&self, peer: Option<IpAddr>, now: Instant) -> Slot {
         let is_given_up = Arc::<AtomicBool>::default();
@@ -69,7 +74,7 @@ impl Connections {
         if !is_full && !has_many {
             return Ok(());
         }
-        let may_go = others().filter(|one| (!has_many || is_its(one)) && one.may_go(now));
+        let may_go = others().filter(|one| (!has_many || is_its(one)) && one.may_go(now, self.unread));
         let oldest = may_go.min_by_key(|one| (one.has_asked, one.since));
         let others = if has_many { Others(OF_ONE_ADDRESS, "clients from this address") } else { Others::ALL };
         oldest.map(|one| one.is_given_up.store(true, Relaxed)).ok_or(others)
@@ -111,7 +116,7 @@ mod tests {
     /// Found in a review: eight silent connections had every scrape refused.
     #[test]
     fn the_oldest_silent_connection_is_given_up_when_all_slots_are_taken() {
-        let (connections, begun) = (Connections::default(), Instant::now());
+        let (connections, begun) = (Connections::new(Some(Duration::from_secs(1))), Instant::now());
         let at = |ms| begun + Duration::from_millis(ms);
         let silent: Vec<Slot> = (0..8).map(|ms| connections.add(None, at(ms))).collect();
         silent[0].has_asked(at(8));
@@ -134,7 +139,7 @@ mod tests {
     /// Seen: the line said that 8 clients were connected, and there were 4.
     #[test]
     fn an_address_has_some_of_the_slots_and_makes_room_among_its_own() {
-        let (connections, begun) = (Connections::default(), Instant::now());
+        let (connections, begun) = (Connections::new(None), Instant::now());
         let late = begun + Duration::from_secs(1);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().ok());
         let elder = connections.add(other, begun);

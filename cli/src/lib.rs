@@ -8,6 +8,7 @@
 mod args;
 mod bucket;
 mod claims;
+mod connections;
 mod control;
 mod delivery;
 mod doctor;

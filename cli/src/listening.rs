@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of connections served at once. One more is refused, or served if another one ends for it.
 pub const CONNECTIONS: usize = 8;
+/// The end of each line that refuses a client which may be served later. Clients recognize it.
+pub const LATER: &str = "try again later";
 /// Maximum number of connections with those that end for others.
 const WITH_ENDING: usize = 2 * CONNECTIONS;
 /// The interval at which threads check for a connection, and for the end of the run.
@@ -120,7 +122,7 @@ fn listen<S: Service>(shared: &Arc<Shared<S>>) {
             Ok(connection) => match admits(shared, &connection) {
                 Ok(()) => serving.extend(start(shared, connection)),
                 Err(Others(count, whose)) => {
-                    let why = format!("{count} {whose} are connected already: try again later");
+                    let why = format!("{count} {whose} are connected already: {LATER}");
                     shared.service.refuse(connection, &why);
                 }
             },
@@ -155,7 +157,7 @@ fn start<S: Service>(shared: &Arc<Shared<S>>, connection: S::Connection) -> Opti
     });
     let refuse = |error| {
         if let Some(connection) = take(&connection) {
-            shared.service.refuse(connection, &format!("no thread for a client: {error}: try again later"));
+            shared.service.refuse(connection, &format!("no thread for a client: {error}: {LATER}"));
         }
     };
     thread.map_err(refuse).ok()

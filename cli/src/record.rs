@@ -137,6 +137,6 @@ fn ask_on(path: &Path, since: &[u64]) -> Result<Option<Vec<Recorded>>, Failure> 
 
 /// Returns the recorded packets from these numbers on.
 fn ask(path: &Path, since: &[u64]) -> Result<Vec<Recorded>, Failure> {
-    let records = client::ask(path, &json!({"get": "recorded", "since": since})).map_err(Failure::Input)?;
+    let records = client::ask(path, &json!({"get": "recorded", "since": since}), client::ANSWER_TIMEOUT)?;
     records.iter().map(|record| Recorded::of(record).map_err(Failure::Input)).collect()
 }

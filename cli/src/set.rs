@@ -7,14 +7,16 @@ use crate::output;
 use crate::top::columns;
 use netmem_ports::nearest;
 use serde_json::json;
+use std::time::Duration;
 
 /// Sets a key, reads one, or lists them.
 ///
 /// # Errors
-/// [`Failure::Input`] if no process answers, or if there is no such key or value.
+/// [`Failure::NotNow`] if no process answers, [`Failure::Input`] if there is no such key or value.
 pub fn run(args: &SetArgs) -> Result<(), Failure> {
     let path = path_of_run(args.control.as_deref())?;
-    let ask = |request| client::ask(&path, &request).map_err(Failure::Input);
+    let patience = Duration::from_secs_f64(args.timeout);
+    let ask = |request| client::ask(&path, &request, patience);
     match (&args.key, &args.value) {
         (Some(key), Some(value)) => ask(json!({"set": {"key": key, "value": value}})).map(drop),
         (Some(key), None) => one(key, &ask(json!({"get": "keys"}))?, args.json),
@@ -28,10 +30,11 @@ pub fn run(args: &SetArgs) -> Result<(), Failure> {
 /// Asks a run to read its configuration again.
 ///
 /// # Errors
-/// [`Failure::Input`] if no process answers, or with the reason why nothing has changed.
+/// [`Failure::NotNow`] if no process answers, [`Failure::Input`] with the reason why nothing has changed.
 pub fn reload(args: &ReloadArgs) -> Result<(), Failure> {
     let path = path_of_run(args.control.as_deref())?;
-    let overridden = client::ask(&path, &json!({"do": "reload"})).map_err(Failure::Input)?;
+    let patience = Duration::from_secs_f64(args.timeout);
+    let overridden = client::ask(&path, &json!({"do": "reload"}), patience)?;
     let keys: Vec<_> = overridden.iter().map(|record| record.text("overridden")).collect();
     output::print(&match &keys[..] {
         [] => "configuration reloaded\n".to_owned(),

@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Shows the requested sections, once or repeatedly until Ctrl-C or the end of the run.
 ///
 /// # Errors
-/// [`Failure::Input`] if no process answers, or if there is no such section.
+/// [`Failure::NotNow`] if no process answers, [`Failure::Input`] if there is no such section.
 pub fn run(args: &StatArgs) -> Result<(), Failure> {
     let path = path_of_run(args.control.as_deref())?;
     let waiting = Arc::new(AtomicBool::new(true));
@@ -50,7 +50,7 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
         if stop.load(Relaxed) {
             return Ok(());
         }
-        let asked = ask(&path, &names(args));
+        let asked = ask(&path, &names(args), Duration::from_secs_f64(args.timeout));
         waiting.store(false, Relaxed);
         let (at, sections) = match asked {
             Err(_) if before.is_some() && has_ended(&path) => {
@@ -150,28 +150,29 @@ fn names(args: &StatArgs) -> Vec<&str> {
     }
 }
 
-/// Returns the records of these sections, all of one moment, and that moment in seconds of the run's clock.
+/// Returns the records of these sections, all of one moment, and that moment in seconds of the run's clock. Waits for an
+/// answer for at most this time.
 ///
 /// # Errors
-/// [`Failure::Input`] if no process answers, or if there is no such section.
-pub fn ask(path: &Path, names: &[&str]) -> Result<(f64, Sections), Failure> {
+/// [`Failure::NotNow`] if no process answers, [`Failure::Input`] if there is no such section.
+pub fn ask(path: &Path, names: &[&str], patience: Duration) -> Result<(f64, Sections), Failure> {
     if let [table] = names
         && TABLES.contains(table)
     {
-        return ask_for_table(path, table);
+        return ask_for_table(path, table, patience);
     }
-    let records = client::ask(path, &json!({"get": "stat", "of": names})).map_err(Failure::Input)?;
+    let records = client::ask(path, &json!({"get": "stat", "of": names}), patience)?;
     sections(path, records)
 }
 
 /// Returns all records of a table, and the time of its first page. The run reads the pages one after another, so they are
 /// of different times.
-fn ask_for_table(path: &Path, table: &str) -> Result<(f64, Sections), Failure> {
-    let client = Client::connect(path).map_err(Failure::Input)?;
+fn ask_for_table(path: &Path, table: &str, patience: Duration) -> Result<(f64, Sections), Failure> {
+    let client = Client::connect(path, patience)?;
     let (mut first, mut all, mut after) = (None, Vec::new(), String::new());
     loop {
         let request = json!({"get": "stat", "of": table, "after": after});
-        let (at, page) = sections(path, client.ask(&request).map_err(Failure::Input)?)?;
+        let (at, page) = sections(path, client.ask(&request)?)?;
         let at = *first.get_or_insert(at);
         let records: Vec<Record> = page.into_iter().flat_map(|(_, records)| records).collect();
         let Some(last) = records.last() else { return Ok((at, vec![(table.to_owned(), all)])) };

@@ -276,7 +276,7 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
     assert_adds_up(&object(&out));
     assert!(!Path::new(&at).exists());
     let out = output(&format!("stat --control {at}"));
-    assert_eq!(out.status.code(), Some(2));
+    assert_eq!(out.status.code(), Some(3));
     assert!(stderr(&out).contains("check that netmem forward --control"), "{}", stderr(&out));
 }
 

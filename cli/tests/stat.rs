@@ -2,11 +2,12 @@
 
 mod netmem;
 
-use netmem::{Run, netmem, start, stderr, stdout, wait_until};
+use netmem::{Run, netmem, output, start, stderr, stdout, wait_until};
 use rustix::pty::{self, OpenptFlags};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixListener;
 
 #[test]
 fn a_line_an_interval_shows_rates_and_json_has_the_time_and_rates() {
@@ -91,4 +92,23 @@ fn names_are_bold_on_a_terminal_unless_no_color_is_set_and_plain_in_a_pipe() {
     }
     assert!(!stdout(&run.ask("stat")).contains('\x1b'));
     run.end();
+}
+
+/// Seen: `netmem stat` waited for a minute for a run that was stopped, and ended with the code of a wrong argument.
+#[test]
+fn a_run_that_does_not_answer_within_the_timeout_may_be_asked_later() {
+    let path = std::env::temp_dir().join(format!("netmem-stat-{}-stopped", std::process::id()));
+    // As a stopped process: the kernel connects clients to it, and nobody answers.
+    let stopped = UnixListener::bind(&path).expect("a socket");
+    for words in ["stat", "stat routes", "set pool.rx.cache", "set pool.rx.cache 7", "reload"] {
+        let out = output(&format!("{words} --timeout 0.1 --control {}", path.display()));
+        assert!(stderr(&out).contains("no complete answer within 100ms"), "{words}: {}", stderr(&out));
+        assert_eq!((stdout(&out).as_str(), out.status.code()), ("", Some(3)), "{words}");
+    }
+    drop(stopped);
+    let out = output(&format!("stat --control {}", path.display()));
+    assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
+    std::fs::remove_file(&path).expect("the socket");
+    let out = output("stat --timeout 0");
+    assert_eq!(out.status.code(), Some(2), "{}", stderr(&out));
 }

@@ -176,5 +176,5 @@ fn without_a_terminal_or_a_run_one_line_says_what_to_do() {
     let out = out.expect("netmem starts");
     let said = stderr(&out);
     assert!(said.contains("check that netmem forward --control") && said.lines().count() == 1, "{said}");
-    assert_eq!((out.status.code(), settings(&its_end)), (Some(2), before));
+    assert_eq!((out.status.code(), settings(&its_end)), (Some(3), before));
 }

@@ -36,6 +36,10 @@ pub struct StatArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
 
+    /// Give up after S seconds without a whole answer, with exit code 3; fractions are allowed.
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, default_value = "60")]
+    pub timeout: f64,
+
     /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
@@ -45,9 +49,14 @@ pub struct StatArgs {
 ///
 /// Rules, routes, the policy of steering, idle and ICMP rates change while packets pass, each only if it differs from the file before.
 /// What netmem set has changed and the file changes too is overridden, and named. If anything else in the file has changed, or the
-/// file cannot be read, nothing changes: the exit code is 2, and one line gives the reason.
+/// file cannot be read, nothing changes: the exit code is 2, and one line gives the reason. A request that was sent is carried out
+/// even if this command is ended, or gives up, before the answer: the run logs the result.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
+    /// Give up after S seconds without a whole answer, with exit code 3; fractions are allowed.
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, default_value = "60")]
+    pub timeout: f64,
+
     /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
@@ -92,6 +101,10 @@ pub struct SetArgs {
     /// Print all keys, or the given key, as JSON.
     #[arg(long)]
     pub json: bool,
+
+    /// Give up after S seconds without a whole answer, with exit code 3; fractions are allowed.
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, default_value = "60")]
+    pub timeout: f64,
 
     /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock with a run in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]

@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 /// listens, in `$XDG_RUNTIME_DIR`, in `/run` and in `/run/netmem`, where `netmem.service` has it.
 ///
 /// # Errors
-/// [`Failure::Input`] with what each of them is, if no process listens on any.
+/// [`Failure::NotNow`] with what each of them is, if no process listens on any.
 pub fn path_of_run(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = given.map(Path::to_owned).or_else(|| named("NETMEM_CONTROL")) {
         return Ok(path);
     }
     let folders = named("XDG_RUNTIME_DIR").into_iter().chain(["/run", "/run/netmem"].map(PathBuf::from));
-    first_answering(folders).map_err(Failure::Input)
+    first_answering(folders).map_err(Failure::NotNow)
 }
 
 /// Returns the first `netmem.sock` in these folders on which a process listens.

@@ -30,8 +30,7 @@ pub fn registry(
     (plan, latest_status, carriers): (&Plan, &LatestStatus, &Carriers),
 ) -> Registry {
     let mut registry = Registry::new();
-    sections(&mut registry, memory, setups, steering);
-    ports(&mut registry, setups, (plan, latest_status, carriers));
+    sections(&mut registry, memory, setups, steering, (plan, latest_status, carriers));
     steering.iter().for_each(|steering| steer_registry::steer(&mut registry, steering));
     idle_key(&mut registry, setups);
     if plan.mode == ModeArg::Ip {
@@ -50,10 +49,12 @@ fn sections(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
+    of_ports: (&Plan, &LatestStatus, &Carriers),
 ) {
     let pools: Vec<Pool> = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let of = pools.clone();
     registry.section("pools", move || of.iter().map(pool_record).collect());
+    ports(registry, setups, of_ports);
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let (of, between) = (meters.clone(), steering.cloned());
     registry.section("drops", move || {

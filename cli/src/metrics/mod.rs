@@ -6,10 +6,9 @@
 //! ```
 //! Workers answer at the end of a round and never wait for a scraper. The server has a limited number of threads of
 //! its own (`listening`). The time and the bytes of each request are limited too. If all threads are taken, a connection that does
-//! nothing is given up (`connections`).
+//! nothing is given up (`crate::connections`).
 
 mod address;
-mod connections;
 mod families;
 mod page;
 mod process;

@@ -2,10 +2,10 @@
 //! others.
 
 use super::address::Address;
-use super::connections::{Connections, Slot};
 use super::page::Format;
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
+use crate::connections::{Connections, Slot};
 use crate::control::Socket;
 use crate::delivery::{self, Patience, is_late};
 use crate::failure::Failure;
@@ -22,6 +22,8 @@ const REQUEST: usize = 8192;
 /// The maximum time for a whole request to arrive, and for a whole answer to leave.
 const ASKING: Duration = Duration::from_secs(2);
 const TAKING: Duration = Duration::from_secs(5);
+/// After this time, a connection whose answer is not read may be given up for another one.
+const UNREAD: Duration = Duration::from_secs(1);
 const PATIENCE: Patience = Patience { whole: TAKING, unread: TAKING, over: Duration::ZERO };
 
 /// The statuses of a request that was not whole in time, and of a connection for which there is no slot.
@@ -123,7 +125,7 @@ pub fn bind(address: &Address) -> Result<Listener, Failure> {
 /// # Errors
 /// [`Failure::Input`] if a thread cannot be started.
 pub fn start(listener: Listener, source: Source) -> Result<Server, Failure> {
-    Server::start(Metrics { listener, source, connections: Connections::default() })
+    Server::start(Metrics { listener, source, connections: Connections::new(Some(UNREAD)) })
 }
 
 impl Service for Metrics {

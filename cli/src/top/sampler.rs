@@ -1,6 +1,7 @@
 //! A thread that asks the forwarder, once an interval.
 
 use super::reading::Snapshot;
+use crate::control::client::ANSWER_TIMEOUT;
 use crate::failure::Failure;
 use crate::stat;
 use std::path::Path;
@@ -38,9 +39,9 @@ pub fn start(path: &Path, interval: Duration) -> Result<Receiver<Sample>, Failur
 /// Asks once.
 ///
 /// # Errors
-/// [`Failure::Input`] if no process answers.
+/// [`Failure::NotNow`] if no process answers.
 pub fn ask(path: &Path) -> Result<Snapshot, Failure> {
-    let (at, sections) = stat::ask(path, &SECTIONS)?;
+    let (at, sections) = stat::ask(path, &SECTIONS, ANSWER_TIMEOUT)?;
     Ok(Snapshot::new(at, &sections))
 }
 
