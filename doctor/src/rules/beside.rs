@@ -17,7 +17,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
                 "netmem runs on it: netmem stat and netmem top show how it does; stop it before another run"
                     .to_owned()
             } else {
-                format!("stop the program that holds it; if none does, ip link set dev {name} xdp off")
+                removal(program, name)
             };
             found.add("program", Harm::Fails, &port.name, what, remedy);
         }
@@ -26,6 +26,21 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     on_top(host, wanted, found);
     bonds(host, wanted, found);
     bridges(host, wanted, found);
+}
+
+/// What removes the program from the interface. The text says how it is attached, if the kernel told.
+fn removal(program: &str, name: &str) -> String {
+    let is_seen = !program.ends_with("held by no process that can be seen");
+    match program.contains(", by a BPF link), ") {
+        true if is_seen => "stop that process, and any child that it forked".to_owned(),
+        true => {
+            "stop its process, if it is in another PID namespace; or remove the pin of its BPF link with rm, which bpftool -f link show lists"
+                .to_owned()
+        }
+        false => format!(
+            "stop the program that holds it; if none does, ip link set dev {name} xdp off (xdpgeneric off if it is in generic mode)"
+        ),
+    }
 }
 
 fn bound(port: &WantedPort, place: &XdpPlace, its: &Interface, found: &mut Findings) {

@@ -177,7 +177,8 @@ pub enum XdpError {
     },
     /// Another port of the interface leaves other packets to the kernel, and all ports share one program.
     #[error(
-        "interface {interface}: all its ports share one program: give each of them the same packets to leave to the kernel (punt, take)"
+        "interface {interface}: all its ports share one program: give each of them the same packets to leave to the kernel \
+         (punt and take; in a port's string kernel= and take=)"
     )]
     PuntDiffers {
         /// The interface.
@@ -238,11 +239,15 @@ fn known_queues(queues: Option<u32>) -> String {
 fn holder_and_remedy(interface: &str, program: Option<&AttachedProgram>) -> String {
     let holder = program.and_then(|program| program.holder.as_ref());
     let is_ours = holder.is_some_and(|(process, _)| *process == std::process::id());
-    let program = program.map_or_else(String::new, |program| format!(", {program}"));
+    let Some(program) = program else {
+        return format!(": stop the program that attached it, or `ip link set dev {interface} xdp off`");
+    };
     if is_ours {
-        return format!("{program}, which is this one: open all its ports of the interface over one Umem");
+        return format!(
+            ", {program}, which is this one: open all its ports of the interface over one Umem (in C, by workers of one memory)"
+        );
     }
-    format!("{program}: stop the program that holds it, or `ip link set dev {interface} xdp off`")
+    format!(", {program}: {}", program.remedy(interface))
 }
 
 fn permission_remedy(missing: &[&str]) -> String {
@@ -261,8 +266,10 @@ fn kibibytes(limit: Option<u64>) -> String {
 
 fn zero_copy_remedy(preference: ZeroCopy) -> &'static str {
     match preference {
-        ZeroCopy::Require => "do not require it",
-        _ => "the first port of its UMEM does, so open that one with ZeroCopy::Never",
+        ZeroCopy::Require => "do not require it (copy=no of a port's string)",
+        _ => {
+            "the first port of its UMEM does, so open that one with ZeroCopy::Never (copy=yes of a port's string)"
+        }
     }
 }
 
@@ -387,6 +394,7 @@ pub(super) fn mode_refused(error: &BpfError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::bpf::AttachedBy;
 
     const ATTEMPT: Attempt<'_> =
         Attempt { interface: "eth9", queue: 3, zero_copy: ZeroCopy::Try, umem_bytes: 64 << 20 };
@@ -450,19 +458,19 @@ mod tests {
     fn a_program_that_this_process_holds_is_not_to_be_stopped_but_its_umem_to_be_shared() {
         let line = |process| {
             let holder = Some((process, "dns".into()));
-            let program = Some(AttachedProgram { id: 42, name: "netmem_redirect".into(), holder });
+            let (name, way) = ("netmem_redirect".into(), Some(AttachedBy::Link));
+            let program = Some(AttachedProgram { id: 42, name, holder, way });
             XdpError::ProgramAttached { interface: "eth9".into(), program }.to_string()
         };
         let ours = line(std::process::id());
         assert!(
-            ours.ends_with(", which is this one: open all its ports of the interface over one Umem"),
+            ours.ends_with(
+                ", which is this one: open all its ports of the interface over one Umem (in C, by workers of one memory)"
+            ),
             "{ours}"
         );
         let other = line(u32::MAX);
-        assert!(
-            other.contains("held by dns (process 4294967295): stop the program that holds it, or `ip"),
-            "{other}"
-        );
+        assert!(other.contains("held by dns (process 4294967295): stop that process"), "{other}");
     }
 
     #[test]

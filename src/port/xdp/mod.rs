@@ -106,7 +106,7 @@ mod tests;
 mod tx;
 mod wake;
 
-pub use crate::sys::bpf::{AttachedProgram, BpfError, Punt, Take, TakeError, TakeRule, XdpMode};
+pub use crate::sys::bpf::{AttachedBy, AttachedProgram, BpfError, Punt, Take, TakeError, TakeRule, XdpMode};
 pub use crate::sys::netdev::{Netdev, Queues as NetdevQueues};
 pub use crate::sys::xdp::{RingSizes, ZeroCopy};
 pub use bind::Umem;

@@ -4,16 +4,20 @@
 //! Source: rtnetlink(7), `linux/if_link.h` (IFLA_XDP), `struct bpf_prog_info` of `linux/bpf.h`, fdinfo of programs and
 //! links.
 
-use super::{BPF_OBJ_GET_INFO_BY_FD, InfoByFd, bpf, bpf_fd};
+use super::{BPF_LINK_TYPE_XDP, BPF_OBJ_GET_INFO_BY_FD, InfoByFd, bpf, bpf_fd};
 use crate::sys::broker;
 use crate::sys::capability::has_given_up_privileges;
 use crate::sys::netdev::Netdev;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
+use std::cell::Cell;
 use std::fmt;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
+const BPF_LINK_GET_FD_BY_ID: libc::c_int = 30;
+const BPF_LINK_GET_NEXT_ID: libc::c_int = 31;
 
 const RTM_GETLINK: u16 = 18;
 const NLM_F_REQUEST: u16 = 1;
@@ -37,6 +41,18 @@ pub struct AttachedProgram {
     /// The number and the name of a process that holds it. None if no process that may be inspected holds it: ip(8)
     /// attached the program, or it is pinned in a file system.
     pub holder: Option<(u32, String)>,
+    /// How it is attached. None if this process may not ask (CAP_SYS_ADMIN).
+    pub way: Option<AttachedBy>,
+}
+
+/// How an XDP program is attached to its interface, which decides how it is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttachedBy {
+    /// By a BPF link, until no process has its descriptor and no file system its pin. ip(8) cannot remove it.
+    Link,
+    /// By netlink, until ip(8) or another program removes it, also if its process has ended.
+    Netlink,
 }
 
 impl AttachedProgram {
@@ -48,16 +64,42 @@ impl AttachedProgram {
         if broker::current().is_some() && has_given_up_privileges() {
             return None;
         }
-        let id = program_on(Netdev::open(interface).ok()?.index())?;
-        Some(AttachedProgram { id, name: name_of(id).unwrap_or_default(), holder: holder_of(id) })
+        let index = Netdev::open(interface).ok()?.index();
+        let id = program_on(index)?;
+        let name = name_of(id).unwrap_or_default();
+        Some(AttachedProgram { id, name, holder: holder_of(id), way: way_of(id, index) })
+    }
+
+    /// What removes it from the interface.
+    pub(crate) fn remedy(&self, interface: &str) -> String {
+        let stop = "stop that process, and any child that it forked meanwhile";
+        let pin = "remove the pin of its BPF link with rm (`bpftool -f link show` lists the pins)";
+        let off = format!("`ip link set dev {interface} xdp off` (xdpgeneric off if it is in generic mode)");
+        match (self.way, self.holder.is_some()) {
+            (Some(AttachedBy::Link), true) => stop.to_owned(),
+            (Some(AttachedBy::Link), false) => {
+                format!("stop its process, if it is in another PID namespace, or {pin}")
+            }
+            (Some(AttachedBy::Netlink), true) => {
+                format!("stop that process, and remove what it leaves by {off}")
+            }
+            (Some(AttachedBy::Netlink), false) => format!("remove it by {off}"),
+            (None, true) => format!("{stop}; if the program stays, {off}"),
+            (None, false) => format!("stop the program that attached it, or remove it by {off}, or {pin}"),
+        }
     }
 }
 
-/// `"netmem_redirect" (number 42), held by netmem (process 1234)`
+/// `"netmem_redirect" (number 42, by a BPF link), held by netmem (process 1234)`
 impl fmt::Display for AttachedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AttachedProgram { id, name, holder } = self;
-        write!(f, "{name:?} (number {id}), ")?;
+        let AttachedProgram { id, name, holder, way } = self;
+        let way = match way {
+            Some(AttachedBy::Link) => ", by a BPF link",
+            Some(AttachedBy::Netlink) => ", by netlink",
+            None => "",
+        };
+        write!(f, "{name:?} (number {id}{way}), ")?;
         match holder {
             Some((process, name)) => write!(f, "held by {name} (process {process})"),
             None => f.write_str("held by no process that can be seen"),
@@ -100,12 +142,6 @@ fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
 
 /// The name of the program with that number, if this process may ask (CAP_BPF).
 fn name_of(id: u32) -> Option<String> {
-    #[repr(C)]
-    struct ById {
-        id: u32,
-        next: u32,
-        flags: u32,
-    }
     /// `struct bpf_prog_info`, up to the name.
     #[repr(C)]
     #[derive(Default)]
@@ -113,7 +149,7 @@ fn name_of(id: u32) -> Option<String> {
         before: [u64; 8],
         name: [u8; 16],
     }
-    let attributes = ById { id, next: 0, flags: 0 };
+    let attributes = ById::new(id);
     // SAFETY: the attributes of BPF_PROG_GET_FD_BY_ID hold no pointers.
     let program: OwnedFd = unsafe { bpf_fd(BPF_PROG_GET_FD_BY_ID, &attributes) }.ok()?;
     let mut info = ProgramInfo::default();
@@ -127,6 +163,80 @@ fn name_of(id: u32) -> Option<String> {
     unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) }.ok()?;
     let name = info.name.split(|&byte| byte == 0).next()?;
     Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// How the program with that number is attached to the interface with that number: by a link, if there is such a link.
+fn way_of(program: u32, interface: u32) -> Option<AttachedBy> {
+    let mut before = 0;
+    loop {
+        match link_after(before) {
+            Ok(id) => before = id,
+            Err(Errno::NOENT) => return Some(AttachedBy::Netlink),
+            Err(_) => return None,
+        }
+        // One that is gone by now is none.
+        let info = link(before).and_then(|link| LinkInfo::of(link.as_fd()));
+        let is_it = |info: LinkInfo| {
+            info.link_type == BPF_LINK_TYPE_XDP && (info.program, info.interface) == (program, interface)
+        };
+        if info.is_ok_and(is_it) {
+            return Some(AttachedBy::Link);
+        }
+    }
+}
+
+/// The attributes of BPF_LINK_GET_NEXT_ID, and of the commands that open something by its number.
+#[repr(C)]
+struct ById {
+    id: u32,
+    /// The kernel writes it.
+    next: Cell<u32>,
+    flags: u32,
+}
+
+impl ById {
+    fn new(id: u32) -> ById {
+        ById { id, next: Cell::new(0), flags: 0 }
+    }
+}
+
+/// The number of the link behind that one.
+fn link_after(id: u32) -> Result<u32, Errno> {
+    let attributes = ById::new(id);
+    // SAFETY: the attributes of BPF_LINK_GET_NEXT_ID hold no pointers.
+    unsafe { bpf(BPF_LINK_GET_NEXT_ID, &attributes) }.map(|_| attributes.next.get())
+}
+
+/// The link with that number.
+fn link(id: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: the attributes of BPF_LINK_GET_FD_BY_ID hold no pointers, and it makes a file descriptor.
+    unsafe { bpf_fd(BPF_LINK_GET_FD_BY_ID, &ById::new(id)) }
+}
+
+/// `struct bpf_link_info` of an XDP link.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct LinkInfo {
+    pub(super) link_type: u32,
+    id: u32,
+    program: u32,
+    _padding: u32,
+    /// 0 if the link holds its program on no interface any more.
+    pub(super) interface: u32,
+    _rest: u32,
+}
+
+impl LinkInfo {
+    pub(super) fn of(link: BorrowedFd<'_>) -> Result<LinkInfo, Errno> {
+        let mut info = LinkInfo::default();
+        let attributes = InfoByFd {
+            bpf_fd: link.as_raw_fd() as u32,
+            info_len: size_of::<LinkInfo>() as u32,
+            info: (&raw mut info).expose_provenance() as u64,
+        };
+        // SAFETY: the information is integers alone, has the length given, and outlives the call.
+        unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) }.map(|_| info)
+    }
 }
 
 /// A process with a descriptor of the program, or of a link that holds the program.
@@ -159,6 +269,22 @@ mod tests {
         for bad in [of(0, 2, &[]), of(3, 1, &[]), of(9, 1, &[1, 2, 3, 4]), vec![1, 2, 3]] {
             assert_eq!(attribute(&bad, 1), None);
         }
+    }
+
+    /// Seen: the remedy was `ip link set dev IF xdp off`, which cannot remove a program that a BPF link holds.
+    #[test]
+    fn a_program_of_a_link_is_not_to_be_removed_by_ip() {
+        let remedy = |way, is_held: bool| {
+            let holder = is_held.then(|| (7, "dns".to_owned()));
+            AttachedProgram { id: 42, name: "other".into(), holder, way }.remedy("eth9")
+        };
+        for is_held in [false, true] {
+            assert!(!remedy(Some(AttachedBy::Link), is_held).contains("ip link"));
+            assert!(remedy(Some(AttachedBy::Netlink), is_held).contains("`ip link set dev eth9 xdp off`"));
+            assert!(remedy(None, is_held).contains("`ip link set dev eth9 xdp off`"));
+        }
+        assert!(remedy(Some(AttachedBy::Link), true).contains("any child that it forked"));
+        assert!(remedy(Some(AttachedBy::Link), false).contains("with rm (`bpftool -f link show`"));
     }
 
     #[test]

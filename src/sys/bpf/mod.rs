@@ -23,7 +23,7 @@ mod signalled;
 mod take;
 mod test_run;
 
-pub use attached::AttachedProgram;
+pub use attached::{AttachedBy, AttachedProgram};
 pub use ingress::{IngressLink, IngressProgram};
 pub use lookup::{Answer, RouteLookup};
 pub use map::{AddressMaps, KernelCounts, QUEUES_MAX, SocketMap, address_map, element_of};
@@ -33,6 +33,7 @@ pub use take::{Take, TakeError, TakeRule};
 use super::broker::{self, Hook, Request};
 use super::capability::without_lock_limit;
 use super::errno::last_errno;
+use attached::LinkInfo;
 use brokered::{attach_by, load_by, refused};
 use instruction::Instruction;
 use program::{Left, redirect_program};
@@ -319,30 +320,12 @@ impl RedirectLink {
     /// One system call, which waits for the kernel's lock of all interfaces.
     #[cold]
     pub fn is_detached(&self) -> bool {
-        /// `struct bpf_link_info` of an XDP link.
-        #[repr(C)]
-        #[derive(Default)]
-        struct LinkInfo {
-            link_type: u32,
-            id: u32,
-            program: u32,
-            _padding: u32,
-            interface: u32,
-            _rest: u32,
-        }
         if let Some(broker) = broker::current() {
             let answer = broker::ask(broker, &Request::IsDetached, &[self.link.as_fd()]);
             return answer.is_ok_and(|(said, _)| said == [1]);
         }
-        let mut info = LinkInfo::default();
-        let attributes = InfoByFd {
-            bpf_fd: self.link.as_raw_fd() as u32,
-            info_len: size_of::<LinkInfo>() as u32,
-            info: (&raw mut info).expose_provenance() as u64,
-        };
-        // SAFETY: the information is integers alone, has the length given, and outlives the call.
-        let asked = unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) };
-        asked.is_ok() && info.link_type == BPF_LINK_TYPE_XDP && info.interface == 0
+        LinkInfo::of(self.link.as_fd())
+            .is_ok_and(|info| info.link_type == BPF_LINK_TYPE_XDP && info.interface == 0)
     }
 }
 
