@@ -18,6 +18,7 @@ mod promiscuous;
 mod punt;
 mod refusals;
 mod take;
+mod transmit;
 
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};

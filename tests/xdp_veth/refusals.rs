@@ -62,7 +62,7 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
             let comm = std::fs::read_to_string("/proc/self/comm").unwrap().trim().to_owned();
             assert_eq!((&interface[..], &program.name[..]), ("a0", "netmem_redirect"));
             assert_eq!(program.holder, Some((std::process::id(), comm)), "{error}");
-            assert_eq!(program.way, Some(AttachedBy::Link), "{error}");
+            assert_eq!(program.attached_by, Some(AttachedBy::Link), "{error}");
             assert!(error.to_string().contains("\"netmem_redirect\" (number "), "{error}");
             assert!(error.to_string().contains("over one Umem"), "this process holds it: {error}");
             assert_eq!(program_on("a0"), there);

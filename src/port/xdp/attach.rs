@@ -1,11 +1,13 @@
 //! The redirect program on an interface, shared by the ports of its queues. COLD.
 
-use super::error::{Attempt, XdpError, is_about_the_mode, mode_refused};
-use super::installed::{Installed, Maps, Taken};
+use super::error::{Attempt, XdpError};
+use super::installed::Installed;
+use super::later::{Attached, Later, attach_for_several};
+use super::maps::{Maps, Taken, takes_none};
+use super::mode::{is_about_the_mode, mode_refused};
 use super::own::{OwnAddresses, OwnAddressesError};
 use super::take::TakeControl;
 use super::{XdpConfig, XdpModePreference};
-use crate::limits::ONE_BUFFER_MTU_MAX;
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{BpfError, Punted, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
@@ -39,31 +41,29 @@ pub(super) struct Attachment {
 
 impl Attachment {
     /// Attaches the program to the interface. It leaves punted packets to the kernel, and of the rest those that
-    /// `taking` does not take.
+    /// `taking` does not take. If `taking` takes nothing and the program `may_wait`, it is attached when that changes:
+    /// until then, the interface is free for the program of another owner.
     pub(super) fn new(
         netdev: &Netdev,
         preference: XdpModePreference,
         punted: Punted<Arc<OwnAddresses>>,
         taking: Option<Arc<TakeControl>>,
+        may_wait: bool,
         attempt: &Attempt<'_>,
     ) -> Result<Attachment, XdpError> {
-        let refused = |error: BpfError| attempt.bpf(&error);
-        let mut maps = Maps::new(punted, taking.is_some()).map_err(refused)?;
+        let maps = Maps::new(punted, taking.is_some()).map_err(|error| attempt.bpf(&error))?;
         let mut held = taking.as_ref().map(|taking| taking.hold());
         held.iter_mut().for_each(|held| held.mac = station(netdev));
         let take = held.as_ref().map(|held| (&held.take, held.mac));
-        let is_bond = netdev.is_bond() == Ok(true);
-        let several = if is_bond { None } else { attach_for_several(&mut maps, take, netdev, preference) };
-        let (program, link, native_refused) = match several {
-            Some((program, link)) => (program, link, None),
-            None => {
-                let program = maps.load(take).map_err(refused)?;
-                let on = (netdev.index(), is_bond);
-                let (link, native_refused) = attach_as_preferred(&program, on, preference, attempt)?;
-                (program, link, native_refused)
-            }
+        let (installed, native_refused) = if may_wait && takes_none(take) {
+            let later = Later::new(netdev, preference)
+                .map_err(|errno| attempt.netdev("find the interface", errno))?;
+            (Installed::later(netdev.index(), later, maps), None)
+        } else {
+            let (attached, native_refused) = attach(&maps, take, netdev, preference, attempt)?;
+            (Installed::new(netdev.index(), attached, maps), native_refused)
         };
-        let installed = Arc::new(Installed::new(netdev.index(), link, program, maps));
+        let installed = Arc::new(installed);
         held.iter_mut().for_each(|held| held.installed = Arc::downgrade(&installed));
         drop(held);
         let promiscuous = taking.is_none().then(|| Promiscuous::new(netdev.index()));
@@ -148,7 +148,7 @@ impl Attachment {
     }
 
     pub(super) fn mode(&self) -> XdpMode {
-        self.installed.mode
+        self.installed.mode()
     }
 
     pub(super) fn native_refused(&self) -> Option<&str> {
@@ -214,26 +214,23 @@ pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, 
     Ok(Arc::new(own))
 }
 
-/// Attaches natively a program that accepts packets in several buffers, if such packets are possible: on a software
-/// device whose socket takes them. Returns None if that is not possible, for example on a kernel before 5.18.
-fn attach_for_several(
-    maps: &mut Maps,
+/// Loads and attaches the program. Also returns the reason why it is not native, if that was tried.
+fn attach(
+    maps: &Maps,
     take: Taken<'_>,
     netdev: &Netdev,
     preference: XdpModePreference,
-) -> Option<(RedirectProgram, RedirectLink)> {
-    let are_long = netdev.mtu().is_ok_and(|mtu| mtu > ONE_BUFFER_MTU_MAX) && netdev.is_virtual() == Ok(true);
-    if !are_long || !preference.allows(XdpMode::Native) {
-        return None;
+    attempt: &Attempt<'_>,
+) -> Result<(Attached, Option<String>), XdpError> {
+    let is_bond = netdev.is_bond() == Ok(true);
+    let several = if is_bond { None } else { attach_for_several(maps, take, netdev, preference) };
+    if let Some(attached) = several {
+        return Ok((attached, None));
     }
-    maps.set_several(true);
-    let program = maps.load(take).ok();
-    let attached = program.and_then(|program| {
-        let link = program.attach(netdev.index(), XdpMode::Native).ok()?;
-        Some((program, link))
-    });
-    maps.set_several(attached.is_some());
-    attached
+    let program = maps.load(take, false).map_err(|error| attempt.bpf(&error))?;
+    let on = (netdev.index(), is_bond);
+    let (link, native_refused) = attach_as_preferred(&program, on, preference, attempt)?;
+    Ok((Attached { link, program, several: false }, native_refused))
 }
 
 /// Why no program is attached natively to a bond, although its driver would take it.
@@ -276,18 +273,6 @@ fn attach_as_preferred(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::bpf::BpfStep;
-
-    #[test]
-    fn generic_mode_is_tried_for_a_driver_without_xdp_and_not_against_a_program_or_a_ban() {
-        let refused =
-            |errno| is_about_the_mode(&BpfError { step: BpfStep::AttachNative, errno, log: String::new() });
-        assert!(refused(Errno::OPNOTSUPP) && refused(Errno::RANGE) && refused(Errno::INVAL));
-        assert!(!refused(Errno::BUSY) && !refused(Errno::EXIST) && !refused(Errno::PERM));
-        assert!(!refused(Errno::MFILE) && !refused(Errno::NFILE));
-        let load = BpfError { step: BpfStep::LoadProgram, errno: Errno::INVAL, log: String::new() };
-        assert!(!is_about_the_mode(&load));
-    }
 
     #[test]
     fn a_forced_mode_allows_only_itself() {

@@ -153,7 +153,7 @@ impl Umem {
         let (socket, rings, attachment) = match means {
             Means::Own(Former { taking, .. }) => {
                 let (mut socket, mut rings) = bind(&bound, None, several)?;
-                let attachment = bound.attach(netdev, taking, config, attempt)?;
+                let attachment = bound.attach(netdev, (taking, !socket.is_zero_copy()), config, attempt)?;
                 if !several && attachment.mode() == XdpMode::Generic {
                     // The driver has no XDP. The program runs behind it, and gets packets that GRO has joined.
                     several = true;
@@ -314,11 +314,11 @@ impl Bound {
     }
 
     /// Returns the program on the interface: the one that another port of this UMEM attached, or a new one. A new one
-    /// takes the packets that `taking` names, or otherwise those of the configuration.
+    /// takes the packets that `taking` names, or otherwise those of the configuration. It may wait until there are any.
     fn attach(
         &mut self,
         netdev: &Netdev,
-        taking: Option<Arc<TakeControl>>,
+        (taking, may_wait): (Option<Arc<TakeControl>>, bool),
         config: &XdpConfig,
         attempt: &Attempt<'_>,
     ) -> Result<Arc<Attachment>, XdpError> {
@@ -338,7 +338,7 @@ impl Bound {
             Some(taking)
         };
         let taking = taking.or_else(new);
-        let attachment = Arc::new(Attachment::new(netdev, config.mode, punted, taking, attempt)?);
+        let attachment = Arc::new(Attachment::new(netdev, config.mode, punted, taking, may_wait, attempt)?);
         self.attachments.push(Arc::downgrade(&attachment));
         Ok(attachment)
     }

@@ -1,7 +1,8 @@
 //! The reasons why a port could not be opened. Each is one line: the step, what refused, and the remedy.
 
+use super::mode::{is_about_the_mode, mode_refused};
 use super::{Umem, XdpConfig};
-use crate::sys::bpf::{AttachedProgram, BpfError, BpfStep, XdpMode};
+use crate::sys::bpf::{AttachedProgram, BpfError, BpfStep};
 use crate::sys::capability;
 use crate::sys::errno::{Errno, descriptor_remedy, of_io};
 use crate::sys::event::Watch;
@@ -374,23 +375,6 @@ impl Attempt<'_> {
     }
 }
 
-/// Returns whether another mode may work: the driver refused, and the cause is not a permission, a program, a missing
-/// interface or a missing descriptor.
-pub(super) fn is_about_the_mode(error: &BpfError) -> bool {
-    let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
-    let others = matches!(
-        error.errno,
-        Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV | Errno::MFILE | Errno::NFILE
-    );
-    attach && !others
-}
-
-/// `native: Operation not supported`
-pub(super) fn mode_refused(error: &BpfError) -> String {
-    let mode = if error.step == BpfStep::AttachNative { XdpMode::Native } else { XdpMode::Generic };
-    format!("{mode}: {}", error.errno)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,8 +442,8 @@ mod tests {
     fn a_program_that_this_process_holds_is_not_to_be_stopped_but_its_umem_to_be_shared() {
         let line = |process| {
             let holder = Some((process, "dns".into()));
-            let (name, way) = ("netmem_redirect".into(), Some(AttachedBy::Link));
-            let program = Some(AttachedProgram { id: 42, name, holder, way });
+            let (name, attached_by) = ("netmem_redirect".into(), Some(AttachedBy::Link));
+            let program = Some(AttachedProgram { id: 42, name, holder, attached_by });
             XdpError::ProgramAttached { interface: "eth9".into(), program }.to_string()
         };
         let ours = line(std::process::id());

@@ -18,7 +18,9 @@ use super::again::BUSY_TRIES;
 use super::attach::Attachment;
 use super::bind::{Means, Umem, check_rings, check_usable};
 use super::error::{Attempt, XdpError};
-use super::installed::{Installed, Maps};
+use super::installed::Installed;
+use super::later::Attached;
+use super::maps::Maps;
 use super::take::TakeControl;
 use super::{Punt, XdpConfig, XdpModePreference, XdpPort};
 use crate::pool::Pool;
@@ -118,7 +120,7 @@ impl XdpGrant {
         check_usable(&netdev, &attempt)?;
         let socket = Socket::new().map_err(|error| attempt.socket(error))?;
         let taking = Some(Arc::new(TakeControl::new(interface, take)));
-        let attachment = Attachment::new(&netdev, mode, Punted::Nothing, taking, &attempt)?;
+        let attachment = Attachment::new(&netdev, mode, Punted::Nothing, taking, false, &attempt)?;
         Ok(XdpGrant { interface: interface.to_owned(), queue, take: take.clone(), socket, attachment })
     }
 
@@ -158,7 +160,8 @@ impl XdpGrant {
         let rest = || next(&giver, until).map(|(_, descriptor)| descriptor);
         let (link, program) = (RedirectLink::given(rest()?, mode), RedirectProgram::from(rest()?));
         let maps = Maps::given(SocketMap::given(rest()?)?, KernelCounts::given(rest()?)?);
-        let attachment = Attachment::given(Installed::new(index, link, program, maps), on);
+        let attachment =
+            Attachment::given(Installed::new(index, Attached { link, program, several: false }, maps), on);
         Ok(XdpGrant { interface: interface.to_owned(), queue, take, socket, attachment })
     }
 

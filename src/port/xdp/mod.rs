@@ -27,6 +27,9 @@
 //! the kernel are counted (`rx_kernel`), also those of [`Punt::Control`]. If both are given, punted packets stay with
 //! the kernel whatever the rules contain.
 //!
+//! Rules that take nothing (`none`) are for a port that only transmits. In copy mode no program is attached then, so the
+//! interface may have that of another owner, also of another process of netmem. It is attached with the first rules.
+//!
 //! # What is trusted
 //! No value read from a ring is trusted. Three kinds of invalid values take the port down with the reason, and cause no
 //! read and no frame:
@@ -95,7 +98,11 @@ mod grant;
 mod health;
 #[allow(unsafe_code)]
 mod held;
+mod index;
 mod installed;
+mod later;
+mod maps;
+mod mode;
 mod own;
 mod queues;
 mod registration;
@@ -119,11 +126,10 @@ pub use take::TakeControl;
 
 use super::{Port, PortCounters, PortState, inherited, set_aside};
 use crate::ring::Corrupt;
-use crate::ring::cursor::Index;
 use crate::sys::errno::Errno;
 use crate::sys::event::Watch;
 use crate::sys::fork::Birthplace;
-use crate::sys::xdp::{Descriptor, Rings, SharedIndex, Socket};
+use crate::sys::xdp::{Descriptor, Rings, Socket};
 use absence::Presence;
 use attach::Attachment;
 use complete::CompletionQueue;
@@ -173,7 +179,7 @@ pub struct XdpConfig {
     /// The packets that are left to the kernel, the same for all ports of an interface. Default none.
     pub punt: Punt,
     /// The only packets that come to the port, the same for all ports of an interface; the rest is left to the kernel.
-    /// Default None: all packets that are not punted.
+    /// Default None: all packets that are not punted. Rules that take nothing (`none`) need no program in copy mode.
     pub take: Option<Take>,
     /// Bytes of the largest IP packets into which the port cuts a TCP packet that stands for many (GSO). The kernel does
     /// not report the segment size. Set it to the smallest MTU of the links by which the packets leave. Default the
@@ -274,25 +280,6 @@ struct KernelCounts {
     rx_ring_full: u64,
     rx_dropped: u64,
     tx_invalid: u64,
-}
-
-impl Index for SharedIndex {
-    #[inline(always)]
-    fn load_relaxed(&self) -> u32 {
-        SharedIndex::load_relaxed(self)
-    }
-
-    #[inline(always)]
-    fn load_acquire(&self) -> u32 {
-        // Acquire: see SharedIndex.
-        SharedIndex::load_acquire(self)
-    }
-
-    #[inline(always)]
-    fn store_release(&self, value: u32) {
-        // Release: see SharedIndex.
-        SharedIndex::store_release(self, value);
-    }
 }
 
 impl Queues {
@@ -400,7 +387,7 @@ impl XdpPort {
         self.queue
     }
 
-    /// The mode its program runs in.
+    /// The mode its program runs in, or will probably run in if it is attached later ([`XdpConfig::take`]).
     pub fn mode(&self) -> XdpMode {
         self.mode
     }

@@ -72,8 +72,8 @@ impl TakeControl {
     /// judged by `take`. Packets that the ports had received before are still received.
     ///
     /// # Errors
-    /// Returns [`BpfError`] if the kernel does not take the new program; the old one stays then. Also if all ports with
-    /// these rules were closed.
+    /// Returns [`BpfError`] if the kernel does not take the new program; the old one stays then. For the first rules after
+    /// none, also if the interface has the program of another owner. Also if all ports with these rules were closed.
     ///
     /// # Cost
     /// Two system calls: the verifier's work, and the exchange, for which the kernel waits for its cores: some 20 ms on

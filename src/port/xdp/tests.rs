@@ -13,7 +13,7 @@ use crate::pool::{Batch, Frame, FrameState, Pool, PoolConfig};
 use crate::ring::cursor::{Consumer, Producer};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
-use crate::sys::xdp::{Entry, Ring};
+use crate::sys::xdp::{Entry, Ring, SharedIndex};
 use crate::wire::offload::{Offload, complete_checksum};
 use crate::wire::segment::Segments;
 use crate::wire::{Ipv4, ipv4, udp};

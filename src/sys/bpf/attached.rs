@@ -42,7 +42,7 @@ pub struct AttachedProgram {
     /// attached the program, or it is pinned in a file system.
     pub holder: Option<(u32, String)>,
     /// How it is attached. None if this process may not ask (CAP_SYS_ADMIN).
-    pub way: Option<AttachedBy>,
+    pub attached_by: Option<AttachedBy>,
 }
 
 /// How an XDP program is attached to its interface, which decides how it is removed.
@@ -67,7 +67,7 @@ impl AttachedProgram {
         let index = Netdev::open(interface).ok()?.index();
         let id = program_on(index)?;
         let name = name_of(id).unwrap_or_default();
-        Some(AttachedProgram { id, name, holder: holder_of(id), way: way_of(id, index) })
+        Some(AttachedProgram { id, name, holder: holder_of(id), attached_by: attached_by(id, index) })
     }
 
     /// What removes it from the interface.
@@ -75,7 +75,7 @@ impl AttachedProgram {
         let stop = "stop that process, and any child that it forked meanwhile";
         let pin = "remove the pin of its BPF link with rm (`bpftool -f link show` lists the pins)";
         let off = format!("`ip link set dev {interface} xdp off` (xdpgeneric off if it is in generic mode)");
-        match (self.way, self.holder.is_some()) {
+        match (self.attached_by, self.holder.is_some()) {
             (Some(AttachedBy::Link), true) => stop.to_owned(),
             (Some(AttachedBy::Link), false) => {
                 format!("stop its process, if it is in another PID namespace, or {pin}")
@@ -93,13 +93,13 @@ impl AttachedProgram {
 /// `"netmem_redirect" (number 42, by a BPF link), held by netmem (process 1234)`
 impl fmt::Display for AttachedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AttachedProgram { id, name, holder, way } = self;
-        let way = match way {
+        let AttachedProgram { id, name, holder, attached_by } = self;
+        let by = match attached_by {
             Some(AttachedBy::Link) => ", by a BPF link",
             Some(AttachedBy::Netlink) => ", by netlink",
             None => "",
         };
-        write!(f, "{name:?} (number {id}{way}), ")?;
+        write!(f, "{name:?} (number {id}{by}), ")?;
         match holder {
             Some((process, name)) => write!(f, "held by {name} (process {process})"),
             None => f.write_str("held by no process that can be seen"),
@@ -166,7 +166,7 @@ fn name_of(id: u32) -> Option<String> {
 }
 
 /// How the program with that number is attached to the interface with that number: by a link, if there is such a link.
-fn way_of(program: u32, interface: u32) -> Option<AttachedBy> {
+fn attached_by(program: u32, interface: u32) -> Option<AttachedBy> {
     let mut before = 0;
     loop {
         match link_after(before) {
@@ -274,9 +274,9 @@ mod tests {
     /// Seen: the remedy was `ip link set dev IF xdp off`, which cannot remove a program that a BPF link holds.
     #[test]
     fn a_program_of_a_link_is_not_to_be_removed_by_ip() {
-        let remedy = |way, is_held: bool| {
+        let remedy = |attached_by, is_held: bool| {
             let holder = is_held.then(|| (7, "dns".to_owned()));
-            AttachedProgram { id: 42, name: "other".into(), holder, way }.remedy("eth9")
+            AttachedProgram { id: 42, name: "other".into(), holder, attached_by }.remedy("eth9")
         };
         for is_held in [false, true] {
             assert!(!remedy(Some(AttachedBy::Link), is_held).contains("ip link"));
