@@ -1326,6 +1326,15 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * five seconds before it fails with -EBUSY, and for about a minute more if there is no other AF_XDP socket in the
  * network namespace: the kernel has not freed the queue yet. No signal ends the wait. With take=, fragments and
  * packets with a VLAN tag, IPv4 options or IPv6 extension headers go to the kernel, whatever the rules are.
+ * Without take= and with kernel=none, which is the default, an xdp port takes all packets of its queue from the kernel,
+ * also ARP and ssh, and also if the program only transmits through it: over ssh this can lock the user out. A program
+ * that only transmits gives take=none: the kernel keeps all packets. In copy mode the port then attaches no XDP program,
+ * so that other programs may have one on the interface. In zero-copy mode it attaches one (copy=yes avoids that).
+ * Otherwise an interface has one XDP program. All ports that this process opens on it belong to workers of one memory
+ * (otherwise -EBUSY), and have the same kernel= and take= (otherwise -EINVAL). Another process can have ports on other
+ * queues of it only if it, or this one, gives take=none.
+ * mode=native or mode=generic chooses where the program runs, and copy=yes or copy=no whether frames are copied;
+ * -EINVAL if the driver cannot do it. By default the port takes the best that it can get: see netmem_port_detail.
  * A packet port gets copies: the kernel receives each packet too. If a packet for an address of this host has no
  * socket there, the kernel answers it with ICMP "port unreachable" or a TCP reset. A server of such an address uses
  * an xdp port with take=, or a firewall rule that drops its packets in the kernel's input. With kernel=control the
@@ -1449,6 +1458,16 @@ int netmem_port_name(netmem_worker worker,
                      netmem_port port,
                      const char **name);
 
+/* Writes what is known of the port beyond its name to `detail`, as netmem gen prints it: of an xdp port the mode of its
+ * program and whether frames are copied, as in "native mode, zero-copy" or "generic mode (native: Operation not
+ * supported), copied by the kernel", then what it leaves to the kernel. Other ports have other words, or none (""). It is
+ * a line for people: later versions may word it differently. It tells of the time when the port was opened, and is valid
+ * until the port is closed.
+ * Returns 0. */
+int netmem_port_detail(netmem_worker worker,
+                       netmem_port port,
+                       const char **detail);
+
 /* Writes the MAC address of the port's end of its link to the six bytes at `mac`. For xdp and packet ports that is the
  * address that their interface has now. The call asks for it by the interface's name, in the network namespace of the
  * calling thread; while there is no such interface, it writes the address that it knew last. For other ports it is mac=
@@ -1510,6 +1529,8 @@ int netmem_port_carries_offloads(netmem_worker worker,
  * Of the completed frames, tx_lost and tx_invalid were not sent, if the program takes frames that the port can never
  * carry out before netmem_port_tx (netmem_port_take_unsendable). Otherwise tx_invalid also counts frames that were not
  * taken.
+ * The kernel completes also frames that an interface without carrier drops. No counter of the port has these: the kernel
+ * counts them (tx_dropped of `ip -s link`).
  * Returns the number of counters, which may be larger than `room`. */
 int netmem_port_counts(netmem_worker worker,
                        netmem_port port,

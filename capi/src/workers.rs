@@ -125,6 +125,8 @@ pub struct OpenPort {
     /// Whether the thread may sleep on the port's descriptor.
     pub is_armed: bool,
     pub name: CString,
+    /// What is known of it beyond its name.
+    pub detail: CString,
     /// The address of this end of the link when it was last looked at.
     pub mac: [u8; 6],
     /// The interface whose address that is; None if the end has an address of its own.

@@ -78,6 +78,8 @@ pub struct XdpPlace {
     pub mode: XdpModePreference,
     /// True if the port takes only some of the packets, and the kernel gets the others.
     pub is_partial: bool,
+    /// True if the port takes no packet at all: it only transmits, and in copy mode needs no program.
+    pub takes_none: bool,
     /// True if the kernel keeps the packets that its addresses and neighbours need.
     pub leaves_control: bool,
 }

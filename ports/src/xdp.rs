@@ -1,7 +1,7 @@
 //! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel.
 
 use super::options::Keys;
-use netmem::port::xdp::{Punt, Take, XdpError, XdpQueues};
+use netmem::port::xdp::{Punt, Take, XdpError, XdpModePreference, XdpQueues, ZeroCopy};
 use std::fmt;
 
 /// An AF_XDP port.
@@ -17,6 +17,10 @@ pub struct XdpSpec {
     pub punt: Option<Punt>,
     /// The only packets that are taken of the rest; None takes all.
     pub take: Option<Take>,
+    /// Where the redirect program runs; None as [`OpenConfig::xdp_mode`](crate::OpenConfig::xdp_mode) says.
+    pub mode: Option<XdpModePreference>,
+    /// Whether the device may use the packet memory itself.
+    pub copy: ZeroCopy,
 }
 
 /// The number of an interface's queues that a port has.
@@ -87,8 +91,9 @@ const QUEUES_MAX: u32 = 1024;
 /// The keys of an xdp port.
 const KEYS: Keys = Keys {
     kind: "xdp",
-    names: &["queues", "kernel", "take"],
-    form: "queues=N or queues=all, kernel=none, kernel=neighbours or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1",
+    names: &["queues", "kernel", "take", "mode", "copy"],
+    form: "queues=N or queues=all, kernel=none, kernel=neighbours or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1, \
+           mode=auto, mode=native or mode=generic, copy=auto, copy=yes or copy=no",
 };
 
 /// Parses the text behind `xdp:`.
@@ -104,7 +109,8 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     }
     let queue =
         queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
-    let mut spec = XdpSpec { interface, queue, queues: QueueCount::EachWorker, punt: None, take: None };
+    let (queues, copy) = (QueueCount::EachWorker, ZeroCopy::Try);
+    let mut spec = XdpSpec { interface, queue, queues, punt: None, take: None, mode: None, copy };
     for option in KEYS.options(rest)? {
         match option {
             ("queues", "all") => spec.queues = QueueCount::All,
@@ -119,6 +125,12 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
             ("take", rules) => {
                 spec.take = Some(rules.parse().map_err(|error| format!("xdp: take={rules}: {error}"))?);
             }
+            ("mode", "auto") => spec.mode = Some(XdpModePreference::NativeThenGeneric),
+            ("mode", "native") => spec.mode = Some(XdpModePreference::Native),
+            ("mode", "generic") => spec.mode = Some(XdpModePreference::Generic),
+            ("copy", "auto") => spec.copy = ZeroCopy::Try,
+            ("copy", "yes") => spec.copy = ZeroCopy::Never,
+            ("copy", "no") => spec.copy = ZeroCopy::Require,
             _ => return Err(KEYS.refuse(option)),
         }
     }
@@ -143,7 +155,20 @@ impl fmt::Display for XdpSpec {
             Some(Punt::Control) => f.write_str(",kernel=control")?,
             Some(Punt::Neighbours) => f.write_str(",kernel=neighbours")?,
         }
-        self.take.as_ref().map_or(Ok(()), |take| write!(f, ",take={take}"))
+        if let Some(take) = &self.take {
+            write!(f, ",take={take}")?;
+        }
+        match self.mode {
+            None => {}
+            Some(XdpModePreference::NativeThenGeneric) => f.write_str(",mode=auto")?,
+            Some(XdpModePreference::Native) => f.write_str(",mode=native")?,
+            Some(XdpModePreference::Generic) => f.write_str(",mode=generic")?,
+        }
+        f.write_str(match self.copy {
+            ZeroCopy::Try => "",
+            ZeroCopy::Never => ",copy=yes",
+            ZeroCopy::Require => ",copy=no",
+        })
     }
 }
 
@@ -160,8 +185,10 @@ mod tests {
             ("eth0,kernel=neighbours", 0, Some(Punt::Neighbours)),
         ] {
             let spec = xdp(text).unwrap();
-            let queues = QueueCount::EachWorker;
-            assert_eq!(spec, XdpSpec { interface: "eth0".into(), queue, queues, punt, take: None });
+            let (queues, copy) = (QueueCount::EachWorker, ZeroCopy::Try);
+            let wanted =
+                XdpSpec { interface: "eth0".into(), queue, queues, punt, take: None, mode: None, copy };
+            assert_eq!(spec, wanted);
             assert_eq!(spec.to_string(), format!("xdp:{text}"));
         }
         for bad in ["eth0,kernel", "eth0,kernel=all", "eth0,punt=none"] {
@@ -183,6 +210,26 @@ mod tests {
         {
             let error = xdp(&format!("eth0,{bad}")).unwrap_err();
             assert!(error.starts_with("xdp: ") && error.contains(said) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    /// Seen: from a string, and so from C, neither the XDP mode nor zero-copy could be chosen.
+    #[test]
+    fn the_options_mode_and_copy_are_written_behind_the_interface() {
+        for (text, mode, copy) in [
+            ("eth0,mode=native", Some(XdpModePreference::Native), ZeroCopy::Try),
+            ("eth0:1,mode=generic,copy=yes", Some(XdpModePreference::Generic), ZeroCopy::Never),
+            ("eth0,mode=auto,copy=no", Some(XdpModePreference::NativeThenGeneric), ZeroCopy::Require),
+            ("eth0,take=udp:53,copy=yes", None, ZeroCopy::Never),
+        ] {
+            let spec = xdp(text).unwrap();
+            assert_eq!((spec.mode, spec.copy), (mode, copy), "{text}");
+            assert_eq!(spec.to_string(), format!("xdp:{text}"));
+        }
+        assert_eq!(xdp("eth0,copy=auto").unwrap(), xdp("eth0").unwrap());
+        for bad in ["eth0,mode=skb", "eth0,mode", "eth0,copy=zero", "eth0,zerocopy=no"] {
+            let error = xdp(bad).unwrap_err();
+            assert!(error.contains("mode=generic") && error.contains("copy=no"), "{error}");
         }
     }
 

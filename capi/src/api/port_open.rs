@@ -43,6 +43,15 @@ const RING: u32 = 2048;
 /// five seconds before it fails with -EBUSY, and for about a minute more if there is no other AF_XDP socket in the
 /// network namespace: the kernel has not freed the queue yet. No signal ends the wait. With take=, fragments and
 /// packets with a VLAN tag, IPv4 options or IPv6 extension headers go to the kernel, whatever the rules are.
+/// Without take= and with kernel=none, which is the default, an xdp port takes all packets of its queue from the kernel,
+/// also ARP and ssh, and also if the program only transmits through it: over ssh this can lock the user out. A program
+/// that only transmits gives take=none: the kernel keeps all packets. In copy mode the port then attaches no XDP program,
+/// so that other programs may have one on the interface. In zero-copy mode it attaches one (copy=yes avoids that).
+/// Otherwise an interface has one XDP program. All ports that this process opens on it belong to workers of one memory
+/// (otherwise -EBUSY), and have the same kernel= and take= (otherwise -EINVAL). Another process can have ports on other
+/// queues of it only if it, or this one, gives take=none.
+/// mode=native or mode=generic chooses where the program runs, and copy=yes or copy=no whether frames are copied;
+/// -EINVAL if the driver cannot do it. By default the port takes the best that it can get: see netmem_port_detail.
 /// A packet port gets copies: the kernel receives each packet too. If a packet for an address of this host has no
 /// socket there, the kernel answers it with ICMP "port unreachable" or a TCP reset. A server of such an address uses
 /// an xdp port with take=, or a firewall rule that drops its packets in the kernel's input. With kernel=control the
@@ -103,8 +112,9 @@ fn interface(device: &DeviceSpec) -> Option<String> {
 
 /// The entry of an open port.
 fn of_word(word: u64, opened: netmem_ports::OpenPort, pool: u64, interface: Option<String>) -> OpenPort {
-    let netmem_ports::OpenPort { port, mac, mtu, .. } = opened;
+    let netmem_ports::OpenPort { port, mac, mtu, detail, .. } = opened;
     let name = CString::new(port.name()).unwrap_or_default();
+    let detail = CString::new(detail).unwrap_or_default();
     OpenPort {
         word,
         port,
@@ -112,6 +122,7 @@ fn of_word(word: u64, opened: netmem_ports::OpenPort, pool: u64, interface: Opti
         received: Batch::new(),
         is_armed: false,
         name,
+        detail,
         mac: mac.bytes(),
         interface,
         mtu,
@@ -230,7 +241,8 @@ fn failure(error: OpenError) -> Failure {
 fn of_xdp(error: &XdpError) -> i32 {
     match error {
         XdpError::UnknownInterface { .. } => ENOENT,
-        XdpError::NoSuchQueue { .. } => EINVAL,
+        XdpError::NoSuchQueue { .. } | XdpError::PuntDiffers { .. } => EINVAL,
+        XdpError::NoMode { .. } | XdpError::NoZeroCopy { .. } => EINVAL,
         XdpError::InterfaceDown { .. } => ENETDOWN,
         XdpError::QueueBound { .. } | XdpError::ProgramAttached { .. } => EBUSY,
         XdpError::NotPermitted { .. } => EPERM,
@@ -278,6 +290,13 @@ mod tests {
     fn a_queue_that_the_interface_does_not_have_is_a_fault_of_the_options() {
         let error = XdpError::NoSuchQueue { interface: "eth0".to_owned(), queue: 9, queues: Some(2) };
         assert_eq!(failure(OpenError::Xdp(error)).errno, EINVAL);
+    }
+
+    /// Seen: -EIO, "cannot be opened for another reason", of two ports with different take=.
+    #[test]
+    fn what_the_ports_of_one_interface_must_have_in_common_is_a_fault_of_the_options() {
+        let failed = failure(OpenError::Xdp(XdpError::PuntDiffers { interface: "eth0".to_owned() }));
+        assert!(failed.errno == EINVAL && failed.text.contains("kernel= and take="), "{}", failed.text);
     }
 
     /// Seen: a port with lend=yes copied without a message. No memory of 4 GiB is made here, because some

@@ -164,6 +164,28 @@ pub unsafe extern "C" fn netmem_port_name(
     })
 }
 
+/// Writes what is known of the port beyond its name to `detail`, as netmem gen prints it: of an xdp port the mode of its
+/// program and whether frames are copied, as in "native mode, zero-copy" or "generic mode (native: Operation not
+/// supported), copied by the kernel", then what it leaves to the kernel. Other ports have other words, or none (""). It is
+/// a line for people: later versions may word it differently. It tells of the time when the port was opened, and is valid
+/// until the port is closed.
+/// Returns 0.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_port_detail(
+    worker: netmem_worker,
+    port: netmem_port,
+    detail: *mut *const c_char,
+) -> c_int {
+    with((worker, port, "netmem_port_detail"), |open| {
+        // SAFETY: the promise of C.
+        *unsafe { place("detail", detail) }? = open.detail.as_ptr();
+        Ok(0)
+    })
+}
+
 /// Writes the MAC address of the port's end of its link to the six bytes at `mac`. For xdp and packet ports that is the
 /// address that their interface has now. The call asks for it by the interface's name, in the network namespace of the
 /// calling thread; while there is no such interface, it writes the address that it knew last. For other ports it is mac=
@@ -248,6 +270,8 @@ pub extern "C" fn netmem_port_carries_offloads(worker: netmem_worker, port: netm
 /// Of the completed frames, tx_lost and tx_invalid were not sent, if the program takes frames that the port can never
 /// carry out before netmem_port_tx (netmem_port_take_unsendable). Otherwise tx_invalid also counts frames that were not
 /// taken.
+/// The kernel completes also frames that an interface without carrier drops. No counter of the port has these: the kernel
+/// counts them (tx_dropped of `ip -s link`).
 /// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety

@@ -18,6 +18,7 @@ mod reports;
 mod testbed;
 mod timestamps;
 mod user;
+mod xdp;
 
 use prefix::{Compiler, GCC, STATIC, command, compiled, good, linked, output, prefix, said, scratch};
 use std::os::unix::process::ExitStatusExt;

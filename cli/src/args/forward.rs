@@ -52,11 +52,12 @@ pub struct ForwardArgs {
     /// A port: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE. Repeatable; the first is
     /// number 0.
     ///
-    /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control|neighbours][,take=RULES]  A queue (default 0) of an interface through
-    /// AF_XDP. The interface must be up. The port needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, with
-    /// CAP_IPC_LOCK or a sufficient ulimit -l. With queues, the port takes that queue and those behind it, and spreads them over
-    /// the workers. Each worker transmits on its first queue. Without queues, each worker has one queue. Only these queues are
-    /// redirected to netmem. Packets that arrive on other queues go to the kernel.
+    /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control|neighbours][,take=RULES][,mode=auto|native|generic]
+    /// [,copy=auto|yes|no]  A queue (default 0) of an interface through AF_XDP. The interface must be up. The port needs Linux 5.9 or
+    /// later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, with CAP_IPC_LOCK or a sufficient ulimit -l. With queues, the port
+    /// takes that queue and those behind it, and spreads them over the workers. Each worker transmits on its first queue. Without
+    /// queues, each worker has one queue. Only these queues are redirected to netmem. Packets that arrive on other queues go to the
+    /// kernel.
     /// With kernel=control (the default with --mode ip), control traffic goes to the kernel, not to netmem: everything that is not IP (ARP,
     /// 802.1X, PPPoE), IPv6 neighbour discovery, DHCP answers sent to their client's MAC address, broadcast, multicast, and packets
     /// to the addresses of this host. netmem follows these addresses as they change. With --mode cross-connect, control traffic
@@ -65,7 +66,10 @@ pub struct ForwardArgs {
     /// With take, netmem takes only the packets that match RULES and are not left to the kernel already. The kernel gets all other
     /// packets as if the port did not exist. RULES are rules with + between them, or none. A rule is PROTOCOL[:PORT][@ADDRESS], as
     /// in take=udp:53+tcp:53@192.0.2.1+ip@2001:db8::/64. With take, fragments and frames with VLAN tags, IPv4 options or IPv6
-    /// extension headers go to the kernel. `netmem set xdp.IFNAME.take RULES` changes the rules.
+    /// extension headers go to the kernel. `netmem set xdp.IFNAME.take RULES` changes the rules. With take=none the port only
+    /// transmits. In copy mode it then has no XDP program until there are rules, and the interface may have that of another owner.
+    /// mode is as --xdp-mode, for this port. With copy=yes the kernel copies the frames, and with copy=no the port is refused
+    /// unless the driver does zero-copy.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT|,secret-file=PATH][,mode=OCTAL][,group=GROUP]
     /// [,peer=UID|any][,unsealed=ok|,holes=MIB|no|ok][,lend=yes]  A peer process (VPP, DPDK or netmem) through shared memory. The two processes
@@ -114,7 +118,7 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "KIND:NAME", value_parser = PortParser(port_spec), help_heading = PORTS)]
     pub port: Vec<PortSpec>,
 
-    /// Where the redirect program of an xdp port runs; needs --port [default: auto]
+    /// Where the redirect program of an xdp port without mode= runs; needs --port [default: auto]
     #[arg(long, value_name = "MODE", value_enum, help_heading = PORTS, hide_short_help = true)]
     pub xdp_mode: Option<XdpModeArg>,
 

@@ -2,6 +2,7 @@
 
 use super::port::PortParser;
 use clap::Args;
+use netmem::port::xdp::ZeroCopy;
 use netmem_ports::{DeviceSpec, QueueCount, XdpSpec, port_spec};
 use std::path::PathBuf;
 
@@ -48,9 +49,13 @@ fn xdp_that_takes(text: &str) -> Result<XdpSpec, String> {
     }
 }
 
-/// Whether the port is one queue, and says nothing else of what stays with the kernel.
+/// Whether the port is one queue, and says nothing else of what stays with the kernel, nor of the mode or copies: the
+/// server chooses those.
 fn is_alone(xdp: &XdpSpec) -> bool {
-    xdp.queues == QueueCount::EachWorker && xdp.punt.is_none()
+    xdp.queues == QueueCount::EachWorker
+        && xdp.punt.is_none()
+        && xdp.mode.is_none()
+        && xdp.copy == ZeroCopy::Try
 }
 
 #[cfg(test)]
@@ -69,6 +74,8 @@ mod tests {
             "xdp:eth0,queues=all,take=udp:53",
             "xdp:eth0,queues=1,take=udp:53",
             "xdp:eth0,kernel=control,take=udp:53",
+            "xdp:eth0,take=udp:53,mode=native",
+            "xdp:eth0,take=udp:53,copy=yes",
         ] {
             assert!(
                 xdp_that_takes(bad).unwrap_err().contains("one queue of which some packets are taken"),

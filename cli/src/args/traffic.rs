@@ -176,7 +176,7 @@ pub struct StationArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = power_of_two(2..=1 << 16), default_value = "2048", allow_negative_numbers = true)]
     pub ring: u32,
 
-    /// Where the redirect program of an xdp port runs.
+    /// Where the redirect program of an xdp port without mode= runs.
     #[arg(long, hide_short_help = true, value_name = "MODE", value_enum, default_value_t = XdpModeArg::Auto)]
     pub xdp_mode: XdpModeArg,
 

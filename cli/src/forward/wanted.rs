@@ -106,8 +106,9 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
         interface: spec.interface.clone(),
         queue: spec.queue,
         queues: spec.queues.number(setup.workers),
-        mode: setup.xdp_mode,
+        mode: spec.mode.unwrap_or(setup.xdp_mode),
         is_partial: spec.take.is_some(),
+        takes_none: spec.take.as_ref().is_some_and(|take| take.rules().is_empty()),
         leaves_control: spec.punt.unwrap_or(setup.punt) == Punt::Control,
     }
 }

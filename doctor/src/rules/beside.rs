@@ -4,6 +4,7 @@ use super::{interface, listed};
 use crate::finding::{Findings, Harm};
 use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted, WantedPort, XdpPlace};
+use netmem::port::xdp::XdpModePreference;
 
 /// Kinds of interfaces that receive packets first received by another interface.
 pub(super) const ON_TOP: [&str; 7] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "dsa"];
@@ -11,7 +12,11 @@ pub(super) const ON_TOP: [&str; 7] = ["vlan", "macvlan", "macvtap", "ipvlan", "i
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
-        if let Some(program) = &its.program {
+        // Without a program of its own, a port may be beside any. With zero-copy it has one.
+        let offers =
+            its.modes.is_some_and(|modes| modes.zero_copy) && place.mode != XdpModePreference::Generic;
+        let needs_none = place.takes_none && !offers;
+        if let Some(program) = its.program.as_ref().filter(|_| !needs_none) {
             let what = format!("an XDP program is attached already, {program}");
             let remedy = if program.starts_with("\"netmem_") {
                 "netmem runs on it: netmem stat and netmem top show how it does; stop it before another run"

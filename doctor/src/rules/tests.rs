@@ -3,6 +3,7 @@
 mod ipv6;
 mod merged;
 mod neighbours;
+mod program;
 mod seen;
 
 use super::findings;
@@ -83,6 +84,7 @@ fn xdp(interface: &str) -> WantedPort {
         queues: Some(1),
         mode: XdpModePreference::NativeThenGeneric,
         is_partial: false,
+        takes_none: false,
         leaves_control: true,
     });
     WantedPort { name: format!("xdp:{interface}"), device, traces: Vec::new() }
@@ -465,23 +467,4 @@ fn a_kernel_that_can_be_kept_from_its_copies_forwards_none() {
     assert!(found("6.5.13", &[], true), "it has no such programs");
     assert!(found("6.6.0", &["CAP_BPF"], true) && found("6.6.0", &["CAP_NET_ADMIN"], true));
     assert!(found("6.6.0", &[], false), "it is left its copies");
-}
-
-/// Seen: the remedy was `ip link set dev eth0 xdp off`, which does not remove a program that a BPF link holds.
-#[test]
-fn a_program_of_a_bpf_link_is_not_to_be_removed_by_ip() {
-    let remedy = |program: &str| {
-        let mut host = good_host();
-        eth0(&mut host).program = Some(program.into());
-        let found = findings(&host, &wanted()).into_iter().find(|finding| finding.rule == "program");
-        found.unwrap().remedy
-    };
-    let unseen = "held by no process that can be seen";
-    assert!(remedy(&format!("\"other\" (number 7), {unseen}")).contains("ip link set dev eth0 xdp off"));
-    assert!(remedy(&format!("\"other\" (number 7, by netlink), {unseen}")).contains("xdp off"));
-    assert!(
-        remedy(&format!("\"other\" (number 7, by a BPF link), {unseen}")).contains("bpftool -f link show")
-    );
-    let held = remedy("\"other\" (number 7, by a BPF link), held by x (process 9)");
-    assert!(held.starts_with("stop that process") && !held.contains("ip link"), "{held}");
 }

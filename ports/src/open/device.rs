@@ -168,10 +168,11 @@ impl PortOpener {
         worker: &mut Worker,
         pool: &Pool,
     ) -> Result<Opened, OpenError> {
-        let OpenConfig { ring, workers, xdp_mode: mode, cut_mtu, .. } = self.config;
+        let OpenConfig { ring, workers, xdp_mode, cut_mtu, .. } = self.config;
+        let (mode, zero_copy) = (spec.mode.unwrap_or(xdp_mode), spec.copy);
         let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
         let (punt, take) = (spec.punt.unwrap_or(self.config.punt), spec.take.clone());
-        let config = XdpConfig { rings, mode, punt, take, cut_mtu, ..XdpConfig::default() };
+        let config = XdpConfig { rings, mode, zero_copy, punt, take, cut_mtu };
         check_frames(&spec.interface)?;
         let count = queue_count(spec, workers)?;
         let umem = self.shared_umem(spec, pool)?;
@@ -235,6 +236,12 @@ fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
 /// and that the ports of all workers have only `count` queues of more, or that the pool had no frame to receive into.
 fn detail(port: &XdpPort, count: u32, posted: usize) -> String {
     let refused = port.native_refused().map_or_else(String::new, |why| format!(" ({why})"));
+    let has_no_rules = port.take_control().is_some_and(|taking| taking.get().rules().is_empty());
+    let mode = if has_no_rules && !port.is_zero_copy() {
+        "no XDP program while it takes nothing".to_owned()
+    } else {
+        format!("{} mode{refused}", port.mode())
+    };
     let copy = if port.is_zero_copy() { "zero-copy" } else { COPIED };
     let kept = match port.punt() {
         Punt::Nothing => "",
@@ -244,7 +251,7 @@ fn detail(port: &XdpPort, count: u32, posted: usize) -> String {
     let takes =
         port.take_control().map(|taking| format!(", takes {} alone", taking.get())).unwrap_or_default();
     let dry = if posted == 0 { ", without a frame to receive into: its pool has none" } else { "" };
-    format!("{} mode{refused}, {copy}{kept}{takes}{}{dry}", port.mode(), left_out(port, count))
+    format!("{mode}, {copy}{kept}{takes}{}{dry}", left_out(port, count))
 }
 
 /// `, queue 0 of 2; the others stay with the kernel`, if an interface has more receive queues than the ports of all workers.

@@ -27,7 +27,7 @@ pub struct OpenConfig {
     pub ring: u32,
     /// Number of workers, at least 1. Each of them opens every port for itself. Default 1.
     pub workers: usize,
-    /// The XDP mode of `xdp` ports. Default in the driver, if that is possible.
+    /// The XDP mode of `xdp` ports without `mode=`. Default in the driver, if that is possible.
     pub xdp_mode: XdpModePreference,
     /// The packets that `xdp` ports leave to the kernel. With [`Punt::Control`], `packet` ports also leave control
     /// traffic. Default none.
