@@ -234,10 +234,19 @@ def slow_paths(run):
 
 
 def latency(run):
-    """At full load it is the rate in other units."""
+    """At fixed rates, by the median packet. Older runs have full load alone, where it is the rate in other units."""
     for variant in ("netmem/base", patched(run)):
         find_row(run, variant, "latency_ns", quantile="p50")
-    return COMPARABLE
+    try:
+        halves = [find_ratio(run, "netmem/patched", "netmem/base", quantile="p50", load=load) for load in ("a quarter", "half")]
+        for load in ("a quarter", "half"):
+            find_ratio(run, "netmem/patched", "netmem/base", quantile="p99", load=load)
+    except Missing:
+        return COMPARABLE
+    longer = [more_by(half, 0.02) for half in halves]
+    if HOLDS in longer:
+        return FAILS
+    return HOLDS if all(one == FAILS for one in longer) else TELL
 
 
 def ready(run):
