@@ -82,9 +82,10 @@ impl Connections {
 }
 
 impl Slot {
-    /// The whole request is here.
+    /// The whole request is here. It keeps its slot for that, also if it was given up just now.
     pub fn has_asked(&self, now: Instant) {
         let mut all = lock(&self.all);
+        self.is_given_up.store(false, Relaxed);
         let connection = all.iter_mut().find(|connection| self.is_of(connection));
         connection.into_iter().for_each(|connection| (connection.since, connection.has_asked) = (now, true));
     }
@@ -112,6 +113,17 @@ fn lock(all: &Mutex<Vec<Connection>>) -> MutexGuard<'_, Vec<Connection>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found in a review: a client was given up while its request came. It was answered, and then told that none had come.
+    #[test]
+    fn a_connection_that_asks_after_it_was_given_up_keeps_its_slot() {
+        let (connections, begun) = (Connections::new(None), Instant::now());
+        let [late, new] = [0, 1].map(|ms| connections.add(None, begun + Duration::from_millis(ms)));
+        assert!(connections.admits(&new, true, begun + 2 * SILENT).is_ok() && late.is_given_up());
+        late.has_asked(begun + 2 * SILENT);
+        assert!(!late.is_given_up());
+        assert!(connections.admits(&new, true, begun + 9 * SILENT).is_err());
+    }
 
     /// Found in a review: eight silent connections had every scrape refused.
     #[test]

@@ -53,8 +53,8 @@ impl Write for Output {
 /// Writes the recorded packets, and goes on with new ones if the arguments ask for it.
 ///
 /// # Errors
-/// [`Failure::Input`] if no process answers, if it records nothing, or if the file cannot be made. [`Failure::Run`]
-/// if writing fails.
+/// [`Failure::NotNow`] if no process answers. [`Failure::Input`] if it records nothing, or if the file cannot be made.
+/// [`Failure::Run`] if writing fails.
 pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     let path = path_of_run(args.control.as_deref())?;
     // As in other programs that write captures, - is standard output.

@@ -167,8 +167,9 @@ impl Forwarder {
         self.path = Path::Packets(Box::new(path));
     }
 
-    /// Adds a mirror, which gets all frames that are given to a port from now on and sent. A mirrored frame is not kept
-    /// as a ready packet. Every round checks completions from now on.
+    /// Adds a mirror, which gets all frames that are given to a port from now on and sent; if there is one already, also
+    /// those that ports have now. A mirrored frame is not kept as a ready packet. Every round checks completions from now
+    /// on.
     #[cold]
     pub fn add_mirror(&mut self, mirror: Mirror) {
         self.mirrors.add(mirror);

@@ -73,8 +73,8 @@ Exit codes:
   3  as 2, but the host lacks something now that it may have later: a queue
      that another program has, an interface whose packets another run
      forwards, memory, threads, descriptors, the broker, the kernel's routes,
-     an interface that --wait has waited for, or the run that netmem stat, set
-     or reload asks, which is not there or too busy; try again
+     an interface that --wait has waited for, or the run that netmem stat, set,
+     reload, top or record asks (what was sent may still be done); try again
   130  Ctrl-C or SIGTERM ended netmem lab run or netmem doctor --qualify early
 If a signal ends netmem at once, as SIGTERM does during --wait, shells show 128
 plus the number of the signal.";

@@ -88,7 +88,8 @@ pub struct TopArgs {
 /// Tune a running `netmem forward --control`: netmem set KEY VALUE. netmem set KEY prints its value, and netmem set lists all
 /// keys with values and ranges.
 ///
-/// A new value takes effect at once. A value that is out of range changes nothing.
+/// A new value takes effect at once. A value that is out of range changes nothing. A request that was sent is carried out even if
+/// this command gives up before the answer.
 #[derive(Debug, Args)]
 pub struct SetArgs {
     /// A key of the list that netmem set prints, for example pool.rx.cache.

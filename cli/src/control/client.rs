@@ -82,8 +82,9 @@ impl Client {
             Ok(Answer::Ok(records)) => Ok(records.into_iter().map(printable_record).collect()),
             Ok(Answer::Error(why)) if why.ends_with(LATER) => Err(Failure::NotNow(printable(&why))),
             Ok(Answer::Error(why)) => Err(Failure::Input(printable(&why))),
-            Err(_) if said.is_empty() => Err(Failure::NotNow(format!(
-                "control socket {at}: the connection was closed without an answer"
+            // The end of the run cuts off an answer.
+            Err(_) if said.last() != Some(&b'\n') => Err(Failure::NotNow(format!(
+                "control socket {at}: the connection was closed without a whole answer"
             ))),
             Err(error) => {
                 Err(Failure::Input(format!("control socket {at}: cannot read the answer: {error}")))

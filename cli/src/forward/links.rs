@@ -1,4 +1,4 @@
-//! Follows the interfaces of ports: their names, their carriers and, if there are only given routes, the router's ends of
+//! Follows the interfaces of ports: their names, their carriers and, if there are only static routes, the router's ends of
 //! their links. An interface that is changed, or made again, may have another address and MTU. COLD.
 
 use super::carriers::Carriers;
@@ -13,7 +13,7 @@ use netmem_router::route::{Change, FibControl, OwnAddress, Rib};
 use netmem_rtnetlink::PortInterface;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The table of given routes, the control that publishes it to workers, and the router's own addresses.
+/// The table of static routes, the control that publishes it to workers, and the router's own addresses.
 pub type GivenTable = Arc<Mutex<(Rib, FibControl, Vec<OwnAddress>)>>;
 
 /// The interfaces of a run's ports.
@@ -50,7 +50,7 @@ struct PortLink {
 }
 
 impl Links {
-    /// Makes the links of the opened ports, with the router's ends `ends`. `table` is the table of given routes, if packets are routed by one.
+    /// Makes the links of the opened ports, with the router's ends `ends`. `table` is the table of static routes, if packets are routed by one.
     pub fn new(table: Option<GivenTable>, plan: &Plan, ends: Vec<Interface>) -> Links {
         let longest = plan.frame_size.longest();
         let Source::Ports { ports, from, .. } = &plan.source else {

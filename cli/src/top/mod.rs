@@ -40,7 +40,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Shows a run until `q`, Ctrl-C or its end.
 ///
 /// # Errors
-/// [`Failure::Input`] if there is no terminal or no process answers. [`Failure::Run`] if the terminal fails.
+/// [`Failure::Input`] if there is no terminal. [`Failure::NotNow`] if no process answers. [`Failure::Run`] if the terminal fails.
 pub fn run(args: &TopArgs) -> Result<(), Failure> {
     terminal::check()?;
     let path = path_of_run(args.control.as_deref())?;

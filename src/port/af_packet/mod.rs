@@ -32,7 +32,7 @@
 //! socket's buffer had no room is counted as `rx_ring_full`. A frame that a filter or queue of the interface or the far
 //! end of a veth pair drops during sending is counted as `tx_lost`. The kernel reports a full queue in the same way. So
 //! such a frame is given up when a frame behind it is sent although no sent frame is on the way, or after some
-//! milliseconds.
+//! milliseconds. For a tenth of a second after that, refused frames are given up at once.
 
 #[cfg(feature = "xdp")]
 mod alone;

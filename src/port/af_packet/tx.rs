@@ -9,6 +9,7 @@ use crate::sys::errno::Errno;
 use crate::sys::virtio::VirtioHeader;
 use std::io::IoSlice;
 use std::iter::once;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// How long a frame is offered again for which the kernel reports that it has no buffer or no memory.
@@ -22,7 +23,8 @@ const SHOWN: Duration = Duration::from_millis(100);
 /// frames.
 ///
 /// While frames of this socket are on the way, they may fill the queue, and the oldest frame waits. If none are, the
-/// frames behind it are offered too. If one of them is sent, there was room, and those before it are given up.
+/// frames behind it are offered too. If one of them is sent, there was room, and those before it that are refused once more
+/// are given up.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     /// The time since which the oldest frame is refused.
@@ -36,9 +38,9 @@ pub(super) struct Refusals {
 /// What became of the oldest frames.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
-    /// These are given up.
+    /// Number of those that are given up.
     lost: usize,
-    /// These, behind them, are sent.
+    /// Number of those that are sent.
     sent: usize,
 }
 
@@ -48,12 +50,12 @@ impl Refusals {
     }
 
     /// Decides about the oldest of `frames` frames, which was refused `now`. `has_unsent`: frames of this socket are on
-    /// the way. `offer` offers the frames from one of that index on, and returns how many were sent.
+    /// the way. `offer` offers a range of the frames, and returns how many were sent.
     #[cold]
     fn decide(
         &mut self,
         (frames, now, has_unsent): (usize, Instant, bool),
-        mut offer: impl FnMut(usize) -> Result<usize, Errno>,
+        mut offer: impl FnMut(Range<usize>) -> Result<usize, Errno>,
     ) -> Outcome {
         let is_over = now.saturating_duration_since(*self.since.get_or_insert(now)) >= PATIENCE;
         if has_unsent {
@@ -66,13 +68,16 @@ impl Refusals {
         // refused in an earlier round are offered again only before all are given up.
         let next = if is_over { 1 } else { self.refused.max(1) };
         for i in once(0).chain(next..frames) {
-            match offer(i) {
+            match offer(i..frames) {
                 Ok(sent @ 1..) => {
                     self.is_sent();
-                    if i > 0 {
+                    // Room may have come after they were refused.
+                    let late = (0..i).filter(|&one| matches!(offer(one..one + 1), Ok(1..))).count();
+                    let lost = i - late;
+                    if lost > 0 {
                         self.room = Some(now);
                     }
-                    return Outcome { lost: i, sent };
+                    return Outcome { lost, sent: sent + late };
                 }
                 Err(Errno::NOBUFS | Errno::NOMEM) => self.refused = self.refused.max(i + 1),
                 _ => break,
@@ -136,7 +141,7 @@ impl AfPacketLink {
         let frames = &frames[..frames.len().min(BATCH_MAX)];
         let mut refusals = std::mem::take(&mut self.refusals);
         let now = (frames.len(), Instant::now(), self.socket.has_unsent());
-        let Outcome { lost, sent } = refusals.decide(now, |i| self.offer(&frames[i..]));
+        let Outcome { lost, sent } = refusals.decide(now, |range| self.offer(&frames[range]));
         self.refusals = refusals;
         counters.tx_lost.add(lost as u64);
         lost + sent
@@ -160,9 +165,9 @@ mod tests {
         }
 
         fn decide(&mut self, refusals: &mut Refusals, now: Instant, has_unsent: bool) -> [usize; 2] {
-            let outcome = refusals.decide((self.frames.len(), now, has_unsent), |i| {
+            let outcome = refusals.decide((self.frames.len(), now, has_unsent), |range| {
                 self.offers += 1;
-                let sent = self.frames[i..].iter().take_while(|&&is_bad| !is_bad && self.has_room).count();
+                let sent = self.frames[range].iter().take_while(|&&is_bad| !is_bad && self.has_room).count();
                 if sent == 0 { Err(Errno::NOBUFS) } else { Ok(sent) }
             });
             [outcome.lost, outcome.sent]
@@ -224,5 +229,17 @@ mod tests {
         let (mut refusals, now) = (Refusals::default(), Instant::now());
         assert_eq!(Offered::new(&[false, true, false]).decide(&mut refusals, now, false), [0, 1]);
         assert_eq!(refusals.room, None);
+    }
+
+    /// Found in a review: a queue that drained between two offers had the frames given up that were refused before.
+    #[test]
+    fn frames_that_were_refused_before_there_was_room_are_sent_behind_the_first_that_found_it() {
+        let (mut refusals, mut offers) = (Refusals::default(), Vec::new());
+        let outcome = refusals.decide((4, Instant::now(), false), |range| {
+            offers.push(range.clone());
+            if offers.len() < 3 { Err(Errno::NOBUFS) } else { Ok(range.len()) }
+        });
+        assert_eq!((outcome, refusals.room), (Outcome { lost: 0, sent: 4 }, None));
+        assert_eq!(offers, [0..4, 1..4, 2..4, 0..1, 1..2]);
     }
 }

@@ -5,8 +5,9 @@
 //! length pass unchanged: a runt, an empty frame, a frame of an unknown type. A packet longer than the posted frames is
 //! dropped and counted (`rx_too_long`). A packet that was truncated when it was recorded is received truncated, and
 //! counted (`rx_snapped`). If a pcapng file has packets of several interfaces, those of interfaces without Ethernet frames
-//! are skipped and counted (`rx_other_link`); without any interface of Ethernet the file is refused. The packets before a damaged place are received. In a compressed file, up to 512 KiB of
-//! packets before it are lost, since the decoder returns none of what it has decompressed together with the damage.
+//! are skipped and counted (`rx_other_link`); a file is refused if no interface before its first packet has them. The
+//! packets before a damaged place are received. In a compressed file, up to 512 KiB of packets before it are lost, since
+//! the decoder returns none of what it has decompressed together with the damage.
 //!
 //! # What blocks
 //! [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx) move bytes between frames and two buffers of 512 KiB, and

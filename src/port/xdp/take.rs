@@ -5,7 +5,7 @@ use crate::sync::shim::{AtomicU32, Mutex, MutexGuard, lock};
 use crate::sys::bpf::{BpfError, BpfStep, Take};
 use crate::sys::errno::Errno;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, TryLockError, Weak};
 
 /// The rules for the packets that the ports of one interface receive ([`XdpConfig::take`](super::XdpConfig::take)). Any
 /// thread can read and change them.
@@ -77,16 +77,22 @@ impl TakeControl {
     ///
     /// # Cost
     /// Two system calls: the verifier's work, and the exchange, for which the kernel waits for its cores: some 20 ms on
-    /// a busy machine.
+    /// a busy machine. The first rules after none attach the program: a driver may set up its rings anew for that.
     #[cold]
     pub fn set(&self, take: &Take) -> Result<(), BpfError> {
         self.change(|taking| taking.take = take.clone())
     }
 
-    /// Sets the MAC address that the interface has now.
+    /// Sets the MAC address that the interface has now. While another thread changes the rules, nothing is done, since a worker
+    /// calls this at each look.
     #[cold]
     pub(super) fn follow(&self, mac: [u8; 6]) -> Result<(), BpfError> {
-        if lock(&self.taking).mac == mac { Ok(()) } else { self.change(|taking| taking.mac = mac) }
+        let is_known = match self.taking.try_lock() {
+            Ok(taking) => taking.mac == mac,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().mac == mac,
+            Err(TryLockError::WouldBlock) => true,
+        };
+        if is_known { Ok(()) } else { self.change(|taking| taking.mac = mac) }
     }
 
     fn change(&self, change: impl FnOnce(&mut Taking)) -> Result<(), BpfError> {

@@ -33,7 +33,7 @@ pub fn icmp(page: &mut Page, icmp: &IcmpReport) {
 
 /// Writes the sizes of the tables that follow the kernel's: the routes, and the neighbours that answer and those that do not.
 pub fn tables(page: &mut Page, routes: usize, (known, failed): (usize, usize)) {
-    let help = "Routes, given ones and the kernel's, with several for a prefix counted by themselves.";
+    let help = "Routes, static ones and the kernel's. Each of several for one prefix counts.";
     page.family("netmem_routes", Kind::Gauge, help).sample(&[], routes);
     let mut family = page.family("netmem_neighbours", Kind::Gauge, "Neighbours whose state is known.");
     family.sample(&[("state", "known")], known);
