@@ -125,25 +125,20 @@ impl Mirrors {
         }
     }
 
-    /// Shares the sent frames with the mirrors. Calls `free` with those that no mirror took, or that were released again.
+    /// Shares the sent frames with the mirrors, up to a batch. Frames that no mirror took, or that were released again, are in
+    /// `unheld` afterwards, to be freed. Returns false if there were none to share.
     ///
     /// # Cost
     /// Two locked instructions for each frame and mirror. Allocates room for the frames.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn offer(&mut self, mut free: impl FnMut(&mut Batch)) {
+    pub(super) fn offer(&mut self, unheld: &mut Batch) -> bool {
         self.sent.sort_unstable_by_key(|(number, _)| *number);
-        let shared: Vec<SharedFrame> = self.sent.drain(..).map(|(_, frame)| frame.share()).collect();
+        let burst = self.sent.drain(..self.sent.len().min(unheld.room()));
+        let shared: Vec<SharedFrame> = burst.map(|(_, frame)| frame.share()).collect();
         self.mirrors.iter_mut().for_each(|mirror| mirror.offer(&shared));
-        let mut unheld = Batch::new();
-        for frame in shared.into_iter().filter_map(SharedFrame::release) {
-            // There is room: a full batch is freed.
-            let _ = unheld.push(frame);
-            if unheld.room() == 0 {
-                free(&mut unheld);
-            }
-        }
-        free(&mut unheld);
+        let had_some = !shared.is_empty();
+        // There is room: no more come back than were shared.
+        shared.into_iter().filter_map(SharedFrame::release).for_each(|frame| drop(unheld.push(frame)));
+        had_some
     }
 }
 

@@ -237,7 +237,7 @@ impl Forwarder {
             egress.port.kick();
         }
         if !self.mirrors.is_empty() {
-            self.mirrors.offer(|unheld| self.free.batch(unheld, w));
+            self.offer_to_mirrors(w);
         }
         self.path.end_round(w);
         self.short = short;
@@ -319,6 +319,16 @@ impl Forwarder {
         self.path.detach_sent(&mut self.egresses[port], sent, w);
         self.mirrors.take(sent);
         self.free(sent, w);
+    }
+
+    /// Gives the mirrors the frames that the ports have sent, and frees those that none of them holds.
+    #[cold]
+    #[inline(never)]
+    fn offer_to_mirrors(&mut self, w: &mut Worker) {
+        let mut unheld = Batch::new();
+        while self.mirrors.offer(&mut unheld) {
+            self.free(&mut unheld, w);
+        }
     }
 
     /// Takes a burst off a port and decides about each frame.
