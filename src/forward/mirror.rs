@@ -10,9 +10,12 @@
 //!
 //! [recorder]: super::recorder
 
+use super::free::Free;
+use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, SharedFrame};
 use crate::ring::{Receiver, Sender, ring};
 use crate::stats::Count;
+use crate::sync::Worker;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -125,20 +128,23 @@ impl Mirrors {
         }
     }
 
-    /// Shares the sent frames with the mirrors, up to a batch. Frames that no mirror took, or that were released again, are in
-    /// `unheld` afterwards, to be freed. Returns false if there were none to share.
+    /// Shares the sent frames with the mirrors, and frees those that no mirror took, or that were released again.
     ///
     /// # Cost
-    /// Two locked instructions for each frame and mirror. Allocates room for the frames.
-    pub(super) fn offer(&mut self, unheld: &mut Batch) -> bool {
+    /// Two locked instructions for each frame and mirror. Allocates room for a batch.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn offer(&mut self, free: Free, w: &mut Worker) {
         self.sent.sort_unstable_by_key(|(number, _)| *number);
-        let burst = self.sent.drain(..self.sent.len().min(unheld.room()));
-        let shared: Vec<SharedFrame> = burst.map(|(_, frame)| frame.share()).collect();
-        self.mirrors.iter_mut().for_each(|mirror| mirror.offer(&shared));
-        let had_some = !shared.is_empty();
-        // There is room: no more come back than were shared.
-        shared.into_iter().filter_map(SharedFrame::release).for_each(|frame| drop(unheld.push(frame)));
-        had_some
+        let mut unheld = Batch::new();
+        while !self.sent.is_empty() {
+            let burst = self.sent.drain(..self.sent.len().min(BATCH_MAX));
+            let shared: Vec<SharedFrame> = burst.map(|(_, frame)| frame.share()).collect();
+            self.mirrors.iter_mut().for_each(|mirror| mirror.offer(&shared));
+            // There is room: no more come back than were shared.
+            shared.into_iter().filter_map(SharedFrame::release).for_each(|frame| drop(unheld.push(frame)));
+            free.batch(&mut unheld, w);
+        }
     }
 }
 

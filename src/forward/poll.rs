@@ -237,7 +237,7 @@ impl Forwarder {
             egress.port.kick();
         }
         if !self.mirrors.is_empty() {
-            self.offer_to_mirrors(w);
+            self.mirrors.offer(self.free, w);
         }
         self.path.end_round(w);
         self.short = short;
@@ -319,16 +319,6 @@ impl Forwarder {
         self.path.detach_sent(&mut self.egresses[port], sent, w);
         self.mirrors.take(sent);
         self.free(sent, w);
-    }
-
-    /// Gives the mirrors the frames that the ports have sent, and frees those that none of them holds.
-    #[cold]
-    #[inline(never)]
-    fn offer_to_mirrors(&mut self, w: &mut Worker) {
-        let mut unheld = Batch::new();
-        while self.mirrors.offer(&mut unheld) {
-            self.free(&mut unheld, w);
-        }
     }
 
     /// Takes a burst off a port and decides about each frame.
