@@ -161,7 +161,9 @@ impl Service for Metrics {
 fn serve(stream: &mut dyn Stream, source: &Source, slot: &Slot, over: &AtomicBool) -> io::Result<()> {
     let is_over = || over.load(Relaxed) || slot.is_given_up();
     let asked = request(stream, Instant::now() + ASKING, is_over)?;
-    slot.has_asked(Instant::now());
+    if !matches!(asked, Request::Refused(LATE)) {
+        slot.has_asked(Instant::now());
+    }
     match asked {
         Request::Scrape(format) => send(stream, &answer(source, format).concat(), is_over),
         Request::Headers(format) => send(stream, &answer(source, format)[0], is_over),
