@@ -41,7 +41,7 @@ fn wait_for(port: &mut AfPacketPort, packets: usize) {
 /// Makes a port on a new interface with at most `ring` posted frames, and that many packets in its socket's buffer.
 fn port_with(packets: u8, ring: usize) -> AfPacketPort {
     veth("a0", "a1", 1);
-    let mut port = AfPacketPort::open("a0", &AfPacketConfig { ring }).unwrap();
+    let mut port = AfPacketPort::open("a0", &AfPacketConfig { ring, ..Default::default() }).unwrap();
     send(packets);
     wait_for(&mut port, packets.into());
     port

@@ -35,7 +35,7 @@ fn send(numbers: std::ops::Range<u8>) {
 }
 
 fn open() -> AfPacketPort {
-    AfPacketPort::open("a0", &AfPacketConfig { ring: 512 }).unwrap()
+    AfPacketPort::open("a0", &AfPacketConfig { ring: 512, ..Default::default() }).unwrap()
 }
 
 /// Receives until all ports together have that many packets. Returns those of each port.

@@ -33,7 +33,14 @@ fn host(interface: &str) -> Box<dyn Peer> {
 fn a_packet_port_keeps_its_promises() {
     in_namespace("a_packet_port_keeps_its_promises", || {
         veth("a0", "a1", 1);
-        are_kept(|_| (Box::new(AfPacketPort::open("a0", &AfPacketConfig { ring: 48 }).unwrap()), host("a1")));
+        are_kept(|_| {
+            (
+                Box::new(
+                    AfPacketPort::open("a0", &AfPacketConfig { ring: 48, ..Default::default() }).unwrap(),
+                ),
+                host("a1"),
+            )
+        });
     });
 }
 
@@ -83,7 +90,12 @@ fn a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet() {
     in_namespace("a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet", || {
         veth("a0", "a1", 1);
         runts::come_alone(HEADER, |_| {
-            (Box::new(AfPacketPort::open("a0", &AfPacketConfig { ring: 48 }).unwrap()), host("a1"))
+            (
+                Box::new(
+                    AfPacketPort::open("a0", &AfPacketConfig { ring: 48, ..Default::default() }).unwrap(),
+                ),
+                host("a1"),
+            )
         });
     });
 }
@@ -141,7 +153,7 @@ fn a_packet_as_long_as_the_frame_less_its_headroom_is_received_by_a_packet_port_
     in_namespace(name, || {
         veth("a0", "a1", 1);
         ["a0", "a1"].iter().for_each(|name| drop(ip(&format!("link set dev {name} mtu 2000"))));
-        let mut port = AfPacketPort::open("a0", &AfPacketConfig { ring: 48 }).unwrap();
+        let mut port = AfPacketPort::open("a0", &AfPacketConfig { ring: 48, ..Default::default() }).unwrap();
         takes_long_ones(&mut port, &Wire::open("a1"));
         let mut port = TapPort::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
         ip("link set dev t0 mtu 2000");

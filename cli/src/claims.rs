@@ -13,7 +13,7 @@ use crate::log::{self, Level};
 use netmem::system::errno::Errno;
 use netmem::system::netdev::Netdev;
 use netmem::system::seqpacket::{Access, Listener, PeerProcess, listener_of};
-use netmem_ports::{DeviceSpec, PortSpec};
+use netmem_ports::{DeviceSpec, PacketSpec, PortSpec};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -144,7 +144,9 @@ impl<'a> Wanted<'a> {
     /// Returns the claim of a port; None if it claims nothing.
     fn of(port: &'a PortSpec, of_packets: Use) -> Option<Wanted<'a>> {
         let (kind, interface) = match &port.device {
-            DeviceSpec::Packet { interface, .. } if of_packets == Use::Forward => (Kind::Packet, interface),
+            DeviceSpec::Packet(PacketSpec { interface, .. }) if of_packets == Use::Forward => {
+                (Kind::Packet, interface)
+            }
             // It takes packets from others, whatever becomes of them.
             DeviceSpec::Xdp(xdp) if xdp.take.is_none() => (Kind::Xdp, &xdp.interface),
             _ => return None,

@@ -80,6 +80,8 @@ pub struct XdpPlace {
     pub is_partial: bool,
     /// True if the port takes no packet at all: it only transmits, and in copy mode needs no program.
     pub takes_none: bool,
+    /// True if the port is to be in copy mode, also where zero-copy is possible.
+    pub copies: bool,
     /// True if the kernel keeps the packets that its addresses and neighbours need.
     pub leaves_control: bool,
 }

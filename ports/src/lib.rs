@@ -21,11 +21,13 @@ mod memif;
 mod nearest;
 mod open;
 mod options;
+mod packet;
 mod spec;
 mod xdp;
 
 pub use memif::{open_files_by, warn_by, without_secrets};
 pub use nearest::nearest;
 pub use open::{KernelCopies, OpenConfig, OpenError, OpenPort, PortOpener, PortPlace};
+pub use packet::PacketSpec;
 pub use spec::{DeviceSpec, PortSpec, WrapSpec, port_spec};
 pub use xdp::{QueueCount, XdpSpec};

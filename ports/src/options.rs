@@ -51,6 +51,20 @@ fn split(text: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|option| option.split_once('=').unwrap_or((option, "")))
 }
 
+/// Parses the interface of a kind of port that has no queues to choose.
+///
+/// # Errors
+/// Returns a line that says what would be valid.
+pub(super) fn interface(kind: &str, name: &str) -> Result<String, String> {
+    match name {
+        "" => Err(format!("{kind}: give the name of an interface, as in {kind}:{kind}0")),
+        name if name.contains(':') => {
+            Err(format!("{kind}:{name}: there are no queues to choose: write {kind}:IFNAME"))
+        }
+        name => Ok(name.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::port_spec;

@@ -2,7 +2,8 @@
 
 use super::kind::unknown;
 use super::memif::{Memif, memif, without_secrets};
-use super::options::Keys;
+use super::options::{Keys, interface};
+use super::packet::{PacketSpec, packet};
 use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
 use netmem::port::memif::{MemifConfig, PeerUser, Role};
@@ -13,12 +14,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The keys of a packet port.
-const PACKET: Keys = Keys {
-    kind: "packet",
-    names: &["kernel", "fanout"],
-    form: "kernel=none or kernel=control, fanout=yes or no, as in packet:eth0,kernel=control",
-};
 /// The keys of a tap port.
 const TAP: Keys = Keys {
     kind: "tap",
@@ -75,14 +70,7 @@ pub enum DeviceSpec {
         lends: bool,
     },
     /// An interface, by a packet socket.
-    Packet {
-        /// The interface's name.
-        interface: String,
-        /// Whether control traffic is left to the kernel alone; None if the mode decides.
-        leaves_control: Option<bool>,
-        /// Whether the ports of this memory on the interface share its packets by flow, also if there is one worker.
-        shares: bool,
-    },
+    Packet(PacketSpec),
     /// The far end of a TAP interface.
     Tap {
         /// The interface's name.
@@ -152,7 +140,7 @@ impl PortSpec {
             DeviceSpec::Pcap { .. } => true,
             // One listens at the path. Clients connect as many interfaces.
             DeviceSpec::Memif { config, .. } => config.role == Role::Server,
-            DeviceSpec::Xdp(_) | DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } => false,
+            DeviceSpec::Xdp(_) | DeviceSpec::Packet(_) | DeviceSpec::Tap { .. } => false,
         };
         single || self.files().next().is_some()
     }
@@ -163,7 +151,7 @@ impl PortSpec {
             DeviceSpec::Pcap { config, .. } => config.input.as_ref(),
             DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet { .. }
+            | DeviceSpec::Packet(_)
             | DeviceSpec::Tap { .. } => None,
         }
     }
@@ -183,7 +171,7 @@ impl PortSpec {
             DeviceSpec::Pcap { config, .. } => config.output.as_ref(),
             DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet { .. }
+            | DeviceSpec::Packet(_)
             | DeviceSpec::Tap { .. } => None,
         };
         traces.chain(output)
@@ -228,7 +216,7 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
                 let Memif { path, config, lends } = memif(options)?;
                 (DeviceSpec::Memif { path, config, lends }, without_secrets(rest))
             }
-            "packet" => (packet(options)?, rest.to_owned()),
+            "packet" => (DeviceSpec::Packet(packet(options)?), rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),
             "pcap" => (pcap(options)?, rest.to_owned()),
             "mem" => {
@@ -250,31 +238,6 @@ fn split_wrap(text: &str) -> Option<(&str, &str)> {
     text.match_indices('/')
         .map(|(at, _)| (&text[..at], &text[at + 1..]))
         .find(|(_, within)| kinds.iter().any(|kind| within.starts_with(kind)))
-}
-
-fn interface(kind: &str, name: &str) -> Result<String, String> {
-    match name {
-        "" => Err(format!("{kind}: give the name of an interface, as in {kind}:{kind}0")),
-        name if name.contains(':') => {
-            Err(format!("{kind}:{name}: there are no queues to choose: write {kind}:IFNAME"))
-        }
-        name => Ok(name.to_owned()),
-    }
-}
-
-fn packet(text: &str) -> Result<DeviceSpec, String> {
-    let (name, rest) = text.split_once(',').unwrap_or((text, ""));
-    let (interface, mut leaves_control, mut shares) = (interface("packet", name)?, None, false);
-    for option in PACKET.options(rest)? {
-        match option {
-            ("kernel", "control") => leaves_control = Some(true),
-            ("kernel", "none") => leaves_control = Some(false),
-            ("fanout", "yes") => shares = true,
-            ("fanout", "no") => shares = false,
-            other => return Err(PACKET.refuse(other)),
-        }
-    }
-    Ok(DeviceSpec::Packet { interface, leaves_control, shares })
 }
 
 fn tap(text: &str) -> Result<DeviceSpec, String> {
@@ -392,14 +355,16 @@ mod tests {
     #[test]
     fn packet_and_tap_ports_are_interfaces() {
         let device = |text| port_spec(text).unwrap().device;
-        let packet =
-            |leaves_control| DeviceSpec::Packet { interface: "eth0".into(), leaves_control, shares: false };
-        assert_eq!(device("packet:eth0"), packet(None));
-        assert_eq!(device("packet:eth0,kernel=control"), packet(Some(true)));
-        assert_eq!(device("packet:eth0,kernel=none"), packet(Some(false)));
-        let shared = device("packet:eth0,fanout=yes");
-        assert!(matches!(shared, DeviceSpec::Packet { shares: true, leaves_control: None, .. }));
-        assert_eq!(device("packet:eth0,fanout=no"), packet(None));
+        let packet = |leaves_control, shares, kernel_timestamps| {
+            let interface = "eth0".into();
+            DeviceSpec::Packet(PacketSpec { interface, leaves_control, shares, kernel_timestamps })
+        };
+        assert_eq!(device("packet:eth0"), packet(None, false, false));
+        assert_eq!(device("packet:eth0,kernel=control"), packet(Some(true), false, false));
+        assert_eq!(device("packet:eth0,kernel=none"), packet(Some(false), false, false));
+        assert_eq!(device("packet:eth0,fanout=yes"), packet(None, true, false));
+        assert_eq!(device("packet:eth0,fanout=no"), packet(None, false, false));
+        assert_eq!(device("packet:eth0,timestamps=kernel"), packet(None, false, true));
         let tap = |mac| DeviceSpec::Tap { interface: "tap0".into(), mac };
         assert_eq!(device("trace:/tap:tap0"), tap(None));
         assert_eq!(device("tap:tap0,mac=02:00:00:00:0a:01"), tap(Some(MacAddr::new([2, 0, 0, 0, 10, 1]))));
@@ -470,6 +435,7 @@ mod tests {
             ("packet:", "name of an interface"),
             ("packet:eth0,kernel=all", "kernel=none or kernel=control"),
             ("packet:eth0,mac=any", "kernel=none or kernel=control"),
+            ("packet:eth0,timestamps=recorded", "timestamps=kernel"),
             ("tap:tap0:1", "write tap:IFNAME"),
             ("tap:tap0,mac=01:00:5e:00:00:01", "the address of one station"),
             ("tap:tap0,mac=00:00:00:00:00:00", "the address of one station"),

@@ -1,4 +1,4 @@
-//! COLD: the time when a packet was recorded. It travels with the frame.
+//! COLD: the time when a packet was recorded or received. It travels with the frame.
 
 use super::desc::{Desc, NoRoom};
 use super::frame::Frame;
@@ -6,7 +6,7 @@ use super::metadata::Metadata;
 use std::time::Duration;
 
 impl Desc {
-    /// The time when the packet in a frame that is out was recorded.
+    /// The time when the packet in a frame that is out was recorded or received.
     #[inline(always)]
     pub(super) fn timestamp(self) -> Option<Duration> {
         if !self.has_metadata() {
@@ -18,7 +18,7 @@ impl Desc {
 }
 
 impl Frame {
-    /// The time when the packet was recorded, since 1970, if its receiver stored it ([`Frame::set_timestamp`]). None
+    /// The time when the packet was recorded or received, since 1970, if its receiver stored it ([`Frame::set_timestamp`]). None
     /// otherwise.
     ///
     /// ```
@@ -46,10 +46,11 @@ impl Frame {
         self.desc().timestamp()
     }
 
-    /// Stores the time when the packet was recorded, since 1970, until its data is taken off. None removes it. Times
-    /// from the year 2554 on become the latest time before. A `pcap` port stores timestamps on request
+    /// Stores the time when the packet was recorded or received, since 1970, until its data is taken off. None removes
+    /// it. Times from the year 2554 on become the latest time before. A `pcap` port stores timestamps on request
     /// ([`PcapConfig::recorded_timestamps`](crate::port::pcap::PcapConfig::recorded_timestamps)), and writes each
-    /// packet with its timestamp.
+    /// packet with its timestamp. A `packet` port stores them on request
+    /// ([`AfPacketConfig::kernel_timestamps`](crate::port::af_packet::AfPacketConfig::kernel_timestamps)).
     ///
     /// # Errors
     /// [`NoRoom`] if the headroom has no room for its 18 bytes, if the data ends with a frame of 32 KiB, or if there is

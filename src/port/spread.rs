@@ -10,7 +10,7 @@
 
 use super::PortCounters;
 use super::copying::{RxBuffer, RxBuffers};
-use super::virtio::{Received, put_back};
+use super::virtio::Received;
 use crate::wire::offload::Offload;
 use crate::wire::segment::Segments;
 use std::ops::Range;
@@ -135,7 +135,7 @@ fn finish(
     segments.seal(first, frame.data_mut());
     let offload = segments.offload_of(piece.len());
     counters.gso_kept.add(offload.gso.is_some().into());
-    frame.set_offload(offload).is_ok() && received.tag.is_none_or(|tag| put_back(frame, tag).is_ok())
+    frame.set_offload(offload).is_ok() && received.complete(frame).is_ok()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::wire::offload::{BadOffload, Offload};
 use crate::wire::segment::Segments;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Bytes of a slot before the rest of a packet: room for a whole frame and a tag.
 const FRONT: usize = FRAME_SIZE_MAX + 64;
@@ -41,6 +42,8 @@ struct Waiting {
     segments: Option<Segments>,
     /// Its open offload work stays with it.
     keeps: bool,
+    /// The time that its frames get.
+    time: Option<Duration>,
 }
 
 impl Uncut {
@@ -104,8 +107,22 @@ impl Uncut {
             Some(most) => segments.in_pieces(most),
             None => segments,
         });
-        self.waiting.push_back(Waiting { place, offload, segments, keeps: most.is_some() });
+        self.waiting.push_back(Waiting { place, offload, segments, keeps: most.is_some(), time: None });
         Ok(())
+    }
+
+    /// Sets the time that the frames of the packet get which waits last.
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
+    pub(super) fn set_time(&mut self, time: Option<Duration>) {
+        if let Some(waiting) = self.waiting.back_mut() {
+            waiting.time = time;
+        }
+    }
+
+    /// The time that the next frame gets.
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
+    pub(super) fn next_time(&self) -> Option<Duration> {
+        self.waiting.front()?.time
     }
 
     /// Number of frames that the waiting packets need.

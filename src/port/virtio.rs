@@ -10,6 +10,7 @@ use crate::wire::ethernet::{ADDRESSES_LEN, TAG_LEN};
 use crate::wire::offload::{Offload, VIRTIO_LEN};
 use crate::wire::segment::Segments;
 use std::ops::Range;
+use std::time::Duration;
 
 /// A packet as the device delivered it.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,25 @@ pub(super) struct Received {
     pub(super) header: [u8; VIRTIO_LEN],
     /// The open work stays with the packet.
     pub(super) keeps: bool,
+    /// The time that the packet gets.
+    pub(super) time: Option<Duration>,
+}
+
+impl Received {
+    /// Returns whether the packet is more than its bytes.
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.tag.is_some() || self.time.is_some()
+    }
+
+    /// Puts the tag back into the packet's data, and stores its time.
+    pub(super) fn complete(&self, room: &mut RxBuffer<'_>) -> Result<(), NoRoom> {
+        if let Some(tag) = self.tag {
+            put_back(room, tag)?;
+        }
+        // An empty packet has no time to keep.
+        if self.time.is_some() && !room.is_empty() { room.set_timestamp(self.time) } else { Ok(()) }
+    }
 }
 
 /// Returns the header that goes to the kernel before a frame: the frame's open offload work.
@@ -70,8 +90,10 @@ impl Uncut {
         if !Offload::is_in(&received.header) && received.len <= most && self.is_empty() {
             // No longer than its buffer.
             let _ = room.trim(received.len);
-            let Some(tag) = received.tag else { return 1 };
-            return put_back(&mut room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok().into();
+            if !received.has_more() {
+                return 1;
+            }
+            return received.complete(&mut room).inspect_err(|_| counters.rx_dropped.add(1)).is_ok().into();
         }
         if received.len > most && each > 1 {
             if self.is_empty()
@@ -96,7 +118,7 @@ impl Uncut {
         received: Received,
         counters: &PortCounters,
     ) -> bool {
-        let Received { len, tag, header, keeps } = received;
+        let Received { len, tag, header, keeps, time } = received;
         let Ok(offload) = Offload::from_virtio(header) else {
             self.has_refused = true;
             counters.rx_dropped.add(1);
@@ -110,6 +132,7 @@ impl Uncut {
         if !self.is_empty() || offload.gso.is_some() && segments.is_none() {
             let here = len.min(room.len());
             let waits = self.wait(i, &room.data_mut()[..here], len - here, tag, offload, most);
+            let waits = waits.map(|()| self.set_time(time));
             self.has_refused |= waits.is_err();
             counters.rx_dropped.add(waits.is_err().into());
             return false;
@@ -123,7 +146,7 @@ impl Uncut {
             None if is_kept => keep(room, offload, counters),
             None => finish(room.data_mut(), offload, counters),
         };
-        let whole = done && tag.is_none_or(|tag| put_back(room, tag).is_ok());
+        let whole = done && received.complete(room).is_ok();
         counters.rx_dropped.add((!whole).into());
         whole
     }
@@ -143,8 +166,12 @@ impl Uncut {
     #[inline(never)]
     pub(super) fn fill(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
         while let (Some(len), Some(mut room)) = (self.next_len(), rooms.get(n)) {
+            let time = self.next_time();
             let offload = self.write_next(room.put(len).ok(), counters);
-            let kept = offload.map(|offload| room.set_offload(offload));
+            let kept = offload.map(|offload| {
+                room.set_offload(offload)?;
+                time.map_or(Ok(()), |_| room.set_timestamp(time))
+            });
             if let Some(Ok(())) = kept {
                 n += 1;
             } else {
@@ -191,7 +218,7 @@ fn keep_segments(
 
 /// Puts a VLAN tag back between the addresses and the type, into the headroom. The addresses move, which are fewer
 /// bytes than the rest.
-pub(super) fn put_back(room: &mut RxBuffer<'_>, tag: [u8; TAG_LEN]) -> Result<(), NoRoom> {
+fn put_back(room: &mut RxBuffer<'_>, tag: [u8; TAG_LEN]) -> Result<(), NoRoom> {
     if room.len() < ADDRESSES_LEN {
         return Ok(());
     }

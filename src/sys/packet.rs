@@ -1,6 +1,7 @@
 //! Packet sockets (packet(7)): all frames of an interface, many with one system call, directly from and into the
 //! caller's buffers.
 
+mod control;
 mod fanout;
 
 use super::broker::{self, Refusal, Request};
@@ -8,18 +9,18 @@ use super::errno::last_errno;
 use super::promiscuous::receive_all;
 use super::virtio::{HEADER, VirtioHeader};
 use crate::limits::BATCH_MAX;
+use control::Control;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// The size in bytes of the socket's buffer for frames that are not received yet.
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
 /// The maximum number of parts that a frame may be received into.
 pub const PARTS: usize = 3;
-/// The tag's type if the kernel does not say: 802.1Q.
-const VLAN: u16 = 0x8100;
 
 /// The step at which the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct Received {
     pub header: VirtioHeader,
     /// The VLAN tag that the kernel took out of it. Its place is behind the two addresses.
     pub tag: Option<[u8; 4]>,
+    /// The time at which the kernel received it, since 1970; None without [`PacketSocket::report_times`].
+    pub time: Option<Duration>,
 }
 
 /// Frames that the kernel counted since the last query.
@@ -77,14 +80,6 @@ pub struct PacketStatistics {
 /// received frames as well.
 #[derive(Debug)]
 pub struct PacketSocket(OwnedFd);
-
-/// Memory for the only control message, aligned as its header.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Control([u8; CONTROL]);
-
-// SAFETY: CMSG_SPACE only computes.
-const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<libc::tpacket_auxdata>() as u32) } as usize;
 
 impl PacketSocket {
     /// Opens a socket for the interface of number `index`.
@@ -115,6 +110,18 @@ impl PacketSocket {
         receive_all(socket.as_fd(), index).map_err(at(PacketStep::Promiscuous))?;
         socket.bind(index).map_err(at(PacketStep::Bind))?;
         Ok(socket)
+    }
+
+    /// Has the kernel report the time at which it received each frame.
+    ///
+    /// # Errors
+    /// The error of setsockopt(2).
+    ///
+    /// # Cost
+    /// The kernel reads its clock once for each frame that any interface of the system receives, until no socket wants it.
+    pub fn report_times(&self) -> Result<(), Errno> {
+        let on: libc::c_int = 1;
+        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &on)
     }
 
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> Result<(), Errno> {
@@ -166,7 +173,7 @@ impl PacketSocket {
         received: &mut [Received; BATCH_MAX],
     ) -> Result<usize, Errno> {
         let n = rooms.len().min(BATCH_MAX);
-        let mut control = [Control([0; CONTROL]); BATCH_MAX];
+        let mut control = [Control::EMPTY; BATCH_MAX];
         // SAFETY: iovec and mmsghdr are plain integers and pointers, for which zero is valid.
         let (mut parts, mut messages): ([[libc::iovec; 1 + PARTS]; BATCH_MAX], [libc::mmsghdr; BATCH_MAX]) =
             unsafe { zeroed() };
@@ -177,7 +184,8 @@ impl PacketSocket {
                 .map(|(iov_base, iov_len)| libc::iovec { iov_base, iov_len });
             let message = &mut messages[i].msg_hdr;
             (message.msg_iov, message.msg_iovlen) = (parts[i].as_mut_ptr(), (1 + PARTS - none) as _);
-            (message.msg_control, message.msg_controllen) = (control[i].0.as_mut_ptr().cast(), CONTROL as _);
+            (message.msg_control, message.msg_controllen) =
+                (control[i].as_mut_ptr(), size_of::<Control>() as _);
         }
         // SAFETY: the first `n` messages point to headers, rooms and control buffers that are borrowed or owned during
         // the call.
@@ -198,13 +206,16 @@ impl PacketSocket {
             };
         };
         for ((message, parts), one) in messages.iter().zip(rooms.iter()).zip(received.iter_mut()).take(got) {
+            // SAFETY: the kernel has filled the control buffer that this message points to, which lives on.
+            let (tag, time) = unsafe { control::reported(&message.msg_hdr) };
             *one = Received {
                 len: (message.msg_len as usize)
                     .saturating_sub(HEADER)
                     .min(parts.iter().map(|part| part.len()).sum()),
                 is_cut: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
                 header: one.header,
-                tag: tag(&message.msg_hdr),
+                tag,
+                time,
             };
         }
         Ok(got.min(n))
@@ -278,26 +289,6 @@ impl From<PacketSocket> for OwnedFd {
 /// The address and length of a part of a room.
 fn part(room: &mut IoSliceMut<'_>) -> (*mut libc::c_void, usize) {
     (room.as_mut_ptr().cast(), room.len())
-}
-
-/// The tag that the kernel took out of a received frame, if it did.
-fn tag(message: &libc::msghdr) -> Option<[u8; 4]> {
-    // SAFETY: the kernel has set `msg_controllen` to what it wrote into the buffer that `msg_control` points to, and
-    // which the caller still owns; it is aligned as a cmsghdr.
-    let control = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
-    let whole = control.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
-    if (control.cmsg_level, control.cmsg_type) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) || !whole {
-        return None;
-    }
-    // SAFETY: the message is as long as what is read, which is plain integers.
-    let aux: libc::tpacket_auxdata =
-        unsafe { libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned() };
-    let has = |bit: u32| aux.tp_status & bit != 0;
-    has(libc::TP_STATUS_VLAN_VALID).then(|| {
-        let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) { aux.tp_vlan_tpid } else { VLAN };
-        let [[a, b], [c, d]] = [kind, aux.tp_vlan_tci].map(u16::to_be_bytes);
-        [a, b, c, d]
-    })
 }
 
 impl AsFd for PacketSocket {

@@ -34,7 +34,8 @@ impl Faults {
                 ..FaultConfig::default()
             };
             let port = bed.dut.inside(|| {
-                AfPacketPort::open(interface, &AfPacketConfig { ring: 1024 }).expect("a packet port")
+                AfPacketPort::open(interface, &AfPacketConfig { ring: 1024, ..Default::default() })
+                    .expect("a packet port")
             });
             let port = FaultPort::new(Box::new(port), pool.clone(), config);
             of_ports.push(port.faults());

@@ -202,7 +202,9 @@ fn a_packet_port_comes_back_in_the_namespace_it_was_opened_in() {
         let there = There::new();
         there.veth(77, 78);
         let Bench { mut w, pool, .. } = bench(256);
-        let mut port = there.inside(|| AfPacketPort::open("a0", &AfPacketConfig { ring: 64 })).unwrap();
+        let mut port = there
+            .inside(|| AfPacketPort::open("a0", &AfPacketConfig { ring: 64, ..Default::default() }))
+            .unwrap();
         for _ in 0..2 {
             assert_receives(&there, &mut port, &mut w, &pool);
             there.ip("link del dev a0");
@@ -221,7 +223,9 @@ fn a_packet_port_receives_again_where_the_next_interface_has_the_number_of_the_o
         let there = There::new();
         there.veth(77, 78);
         let Bench { mut w, pool, .. } = bench(256);
-        let mut port = there.inside(|| AfPacketPort::open("a0", &AfPacketConfig { ring: 64 })).unwrap();
+        let mut port = there
+            .inside(|| AfPacketPort::open("a0", &AfPacketConfig { ring: 64, ..Default::default() }))
+            .unwrap();
         for down in [false, true] {
             assert_receives(&there, &mut port, &mut w, &pool);
             if down {

@@ -18,7 +18,7 @@ use netmem::port::tap::TapError;
 use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
 use netmem::{Batch, Pool, Worker};
-use netmem_ports::{DeviceSpec, OpenError, PortPlace, PortSpec, port_spec};
+use netmem_ports::{DeviceSpec, OpenError, PacketSpec, PortPlace, PortSpec, port_spec};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::PoisonError;
 
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn netmem_port_open(
 fn interface(device: &DeviceSpec) -> Option<String> {
     match device {
         DeviceSpec::Xdp(spec) => Some(spec.interface.clone()),
-        DeviceSpec::Packet { interface, .. } => Some(interface.clone()),
+        DeviceSpec::Packet(PacketSpec { interface, .. }) => Some(interface.clone()),
         _ => None,
     }
 }

@@ -92,11 +92,13 @@ pub struct ForwardArgs {
     /// A secret has up to 23 bytes. Every user of the machine can read a secret on the command line. A secret in a file (its first line)
     /// can be read only by users who may read the file.
     ///
-    /// packet:IFNAME[,kernel=none|control][,fanout=yes|no]  An interface through a packet socket. The interface must be up. The
+    /// packet:IFNAME[,kernel=none|control][,fanout=yes|no][,timestamps=kernel]  An interface through a packet socket. The interface must be up. The
     /// port works with every kernel and driver, and copies each frame once. With several workers, each has a socket of its own,
     /// and the kernel spreads the flows over them, as always with fanout=yes. The kernel receives the same packets too. With
     /// kernel=control (the default with --mode ip), control traffic (see xdp) goes only to the kernel, and is counted as
-    /// rx_kernel. The kernel then gets no copy of the other packets (see --kernel-copies). The port needs root or CAP_NET_RAW.
+    /// rx_kernel. The kernel then gets no copy of the other packets (see --kernel-copies). With
+    /// timestamps=kernel, packets have the time at which the kernel received them, and every pcap port that writes them writes that time.
+    /// The port needs root or CAP_NET_RAW.
     ///
     /// tap:IFNAME[,mac=MAC]  The far end of a TAP interface. netmem makes the interface and sets it up if there is none of that
     /// name. The port needs root or CAP_NET_ADMIN. With --mode ip the router's end of the link has a MAC address of its own, which

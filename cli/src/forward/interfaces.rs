@@ -103,7 +103,7 @@ pub fn rings(ports: &[PortSpec], workers: usize, interfaces: Interfaces<'_>) -> 
             interfaces.queues(spec, workers).map(|count| (count as usize).div_ceil(workers))
         }
         DeviceSpec::Memif { config, .. } => Ok(config.queues.into()),
-        DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => Ok(1),
+        DeviceSpec::Packet(_) | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => Ok(1),
     };
     ports.iter().map(of).sum::<Result<_, _>>().map_err(Failure::Input)
 }

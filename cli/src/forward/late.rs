@@ -3,7 +3,7 @@
 use super::plan::{Plan, Source};
 use crate::log::{self, Level};
 use netmem::system::netdev::Netdev;
-use netmem_ports::DeviceSpec;
+use netmem_ports::{DeviceSpec, PacketSpec};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub fn await_interfaces(plan: &Plan) -> bool {
     let begun = Instant::now();
     let interfaces = ports.iter().filter_map(|port| match &port.device {
         DeviceSpec::Xdp(xdp) => Some(&xdp.interface),
-        DeviceSpec::Packet { interface, .. } => Some(interface),
+        DeviceSpec::Packet(PacketSpec { interface, .. }) => Some(interface),
         _ => None,
     });
     for name in interfaces {

@@ -152,7 +152,7 @@ fn queues(spec: Option<&PortSpec>, name: &str) -> (usize, usize) {
         // `xdp:eth0:1,3` has two queues, and transmits by the first.
         Some(DeviceSpec::Xdp(_)) => (1 + name.matches(',').count(), 1),
         Some(DeviceSpec::Memif { config, .. }) => (config.queues.into(), config.queues.into()),
-        Some(DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. }) | None => (1, 1),
+        Some(DeviceSpec::Packet(_) | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. }) | None => (1, 1),
     }
 }
 

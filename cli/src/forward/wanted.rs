@@ -8,9 +8,9 @@ use super::port_setup::PortSetup;
 use super::set_up::memory_bytes;
 use crate::args::{FrameSize, ModeArg, RoutesArg};
 use netmem::port::memif::Role;
-use netmem::port::xdp::{Punt, XdpModePreference};
+use netmem::port::xdp::{Punt, XdpModePreference, ZeroCopy};
 use netmem_doctor::{Device, Finding, Host, Wanted, WantedPort, XdpPlace};
-use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, XdpSpec};
+use netmem_ports::{DeviceSpec, KernelCopies, PacketSpec, PortSpec, XdpSpec};
 use std::path::Path;
 
 /// Returns the needs of a run of the plan.
@@ -59,7 +59,7 @@ pub fn of_ports(specs: &[PortSpec], saved: Option<&Host>) -> Wanted {
 /// leaves no control traffic to the kernel runs beside the kernel, which gets the same packets.
 fn are_alone(specs: &[PortSpec], setup: &PortSetup) -> bool {
     let leaves = |spec: &PortSpec| match &spec.device {
-        DeviceSpec::Packet { leaves_control, .. } => leaves_control.unwrap_or(setup.punt == Punt::Control),
+        DeviceSpec::Packet(spec) => spec.leaves_control.unwrap_or(setup.punt == Punt::Control),
         _ => true,
     };
     setup.packets_alone && specs.iter().all(leaves)
@@ -88,7 +88,7 @@ fn of_workers(workers: usize, memory: usize, frame_size: FrameSize) -> Wanted {
 fn port(spec: &PortSpec, setup: &PortSetup) -> WantedPort {
     let device = match &spec.device {
         DeviceSpec::Xdp(spec) => Device::Xdp(place(spec, setup)),
-        DeviceSpec::Packet { interface, .. } => Device::Packet(interface.clone()),
+        DeviceSpec::Packet(PacketSpec { interface, .. }) => Device::Packet(interface.clone()),
         DeviceSpec::Tap { interface, .. } => Device::Tap(interface.clone()),
         DeviceSpec::Memif { path, config, .. } => {
             Device::Memif { path: path.into(), is_server: config.role == Role::Server }
@@ -109,6 +109,7 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
         mode: spec.mode.unwrap_or(setup.xdp_mode),
         is_partial: spec.take.is_some(),
         takes_none: spec.take.as_ref().is_some_and(|take| take.rules().is_empty()),
+        copies: spec.copy == ZeroCopy::Never,
         leaves_control: spec.punt.unwrap_or(setup.punt) == Punt::Control,
     }
 }

@@ -25,7 +25,7 @@ use netmem::system::broker::{self, BrokerError, BrokerProcess, Setup};
 use netmem::system::errno::{Errno, descriptor_remedy_of};
 use netmem::system::privileges::{self, Kept};
 use netmem::system::{close_deferred, defer_closing, one_heap};
-use netmem_ports::{DeviceSpec, PortSpec};
+use netmem_ports::{DeviceSpec, PacketSpec, PortSpec};
 use netmem_rtnetlink::neighbour_requests;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -80,7 +80,7 @@ impl SandboxPlan {
         };
         let interface = |port: &PortSpec| match &port.device {
             DeviceSpec::Xdp(xdp) => Some(xdp.interface.clone()),
-            DeviceSpec::Packet { interface, .. } | DeviceSpec::Tap { interface, .. } => {
+            DeviceSpec::Packet(PacketSpec { interface, .. }) | DeviceSpec::Tap { interface, .. } => {
                 Some(interface.clone())
             }
             _ => None,

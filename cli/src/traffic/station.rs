@@ -280,7 +280,7 @@ fn queues_of(spec: &PortSpec) -> Result<usize, Failure> {
     Ok(match &spec.device {
         DeviceSpec::Xdp(xdp) => xdp.count(1).map_err(Failure::Input)? as usize,
         DeviceSpec::Memif { config, .. } => config.queues.into(),
-        DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => 1,
+        DeviceSpec::Packet(_) | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => 1,
     })
 }
 

@@ -13,9 +13,9 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
         // Without a program of its own, a port may be beside any. With zero-copy it has one.
-        let offers =
-            its.modes.is_some_and(|modes| modes.zero_copy) && place.mode != XdpModePreference::Generic;
-        let needs_none = place.takes_none && !offers;
+        let offers = its.modes.is_some_and(|modes| modes.zero_copy);
+        let is_zero_copy = offers && !place.copies && place.mode != XdpModePreference::Generic;
+        let needs_none = place.takes_none && !is_zero_copy;
         if let Some(program) = its.program.as_ref().filter(|_| !needs_none) {
             let what = format!("an XDP program is attached already, {program}");
             let remedy = if program.starts_with("\"netmem_") {

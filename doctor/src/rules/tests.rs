@@ -85,6 +85,7 @@ fn xdp(interface: &str) -> WantedPort {
         mode: XdpModePreference::NativeThenGeneric,
         is_partial: false,
         takes_none: false,
+        copies: false,
         leaves_control: true,
     });
     WantedPort { name: format!("xdp:{interface}"), device, traces: Vec::new() }

@@ -177,7 +177,8 @@ impl Veths {
     /// The step and the remedy.
     pub(super) fn ports(&self, ring: usize) -> Result<[Box<dyn Port>; 2], String> {
         let open = |place: usize| {
-            let port = self.spaces[place].inside(|| AfPacketPort::open("eth0", &AfPacketConfig { ring }))?;
+            let port = self.spaces[place]
+                .inside(|| AfPacketPort::open("eth0", &AfPacketConfig { ring, ..Default::default() }))?;
             let port = port.map_err(|error| error.to_string())?;
             Ok::<_, String>(Box::new(port) as Box<dyn Port>)
         };

@@ -2,7 +2,7 @@
 
 use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
 use crate::spec::has_others;
-use crate::{DeviceSpec, QueueCount, XdpSpec};
+use crate::{DeviceSpec, PacketSpec, QueueCount, XdpSpec};
 use netmem::limits::PAGE_SIZE;
 use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic, FanoutGroup};
 use netmem::port::bounce::BouncePort;
@@ -56,11 +56,13 @@ impl PortOpener {
                 let lend = self.config.lend.filter(|_| *lends);
                 self.memif(path, &MemifConfig { lend, ..config.clone() }, place, pool)
             }
-            DeviceSpec::Packet { interface, leaves_control, shares } => {
+            DeviceSpec::Packet(spec) => {
+                let PacketSpec { interface, leaves_control, shares, kernel_timestamps } = spec;
                 let leaves = leaves_control.unwrap_or(self.config.punt == Punt::Control);
                 let shared = (*shares || self.config.workers > 1)
                     .then(|| self.fanout.entry((place.port, interface.clone())).or_default().clone());
-                self.packet(interface, leaves, shared)
+                let config = AfPacketConfig { ring, kernel_timestamps: *kernel_timestamps };
+                self.packet(interface, &config, leaves, shared)
             }
             DeviceSpec::Tap { interface, mac } => {
                 let config = TapConfig { multi_queue: self.config.workers > 1, ring };
@@ -113,10 +115,11 @@ impl PortOpener {
     fn packet(
         &mut self,
         interface: &str,
+        config: &AfPacketConfig,
         leaves: bool,
         shared: Option<FanoutGroup>,
     ) -> Result<Opened, OpenError> {
-        let mut port = AfPacketPort::open(interface, &AfPacketConfig { ring: self.config.ring as usize })?;
+        let mut port = AfPacketPort::open(interface, config)?;
         if let Some(group) = shared {
             port.join(&group)?;
         }

@@ -12,11 +12,17 @@ use crate::sys::packet::{PacketSocket, PacketStep};
 pub struct AfPacketConfig {
     /// Maximum number of frames posted in each direction. Default 512.
     pub ring: usize,
+    /// Whether each packet gets the time at which the kernel received it
+    /// ([`Frame::timestamp`](crate::pool::Frame::timestamp)). A `pcap` port then writes the packet with that time
+    /// instead of the time of transmission. The time takes 18 bytes of the headroom. The kernel reads its clock for each
+    /// packet of all interfaces then. It begins somewhat after the port is opened; packets that come before get the time
+    /// at which the port receives them. Default false.
+    pub kernel_timestamps: bool,
 }
 
 impl Default for AfPacketConfig {
     fn default() -> Self {
-        AfPacketConfig { ring: 512 }
+        AfPacketConfig { ring: 512, kernel_timestamps: false }
     }
 }
 
@@ -68,7 +74,10 @@ impl AfPacketPort {
         }
         let socket =
             PacketSocket::open(netdev.index()).map_err(|error| refused(step(error.step), error.errno))?;
-        let device = AfPacketLink::new(socket, netdev, BATCH_MAX);
+        if config.kernel_timestamps {
+            socket.report_times().map_err(|errno| refused("ask for times of reception", errno))?;
+        }
+        let device = AfPacketLink::new(socket, netdev, BATCH_MAX, config.kernel_timestamps);
         Ok(CopyingPort::new(format!("packet:{interface}"), device, config.ring))
     }
 }

@@ -3,7 +3,9 @@
 //! The port receives all frames that the interface receives, to any address; the kernel gets them as well. Frames that
 //! programs send by the interface are not received, so no transmitted frame comes back. VLAN tags that the kernel takes
 //! out of received frames are put back into the headroom. If the frame has less than 4 bytes of headroom, a tagged
-//! frame is dropped and counted (`rx_dropped`). No pool with the usual headroom causes that.
+//! frame is dropped and counted (`rx_dropped`). No pool with the usual headroom causes that. On request
+//! ([`AfPacketConfig::kernel_timestamps`]) each frame gets the time at which the kernel received it. That takes 18 bytes
+//! more of the headroom, and a frame without them is dropped in the same way.
 //!
 //! Control traffic (ARP, multicast, packets to the host's own addresses) may be left to the kernel alone
 //! ([`AfPacketPort::leave_to_kernel`]). It does not come out of the port then, and is counted (`rx_kernel`). The kernel
@@ -84,6 +86,8 @@ pub struct AfPacketLink {
     uncut: Uncut,
     /// Open offload work stays with the frames.
     keeps_offloads: bool,
+    /// The socket reports when the kernel received each packet.
+    reports_times: bool,
     /// The frames that do not come out of the port; None if all do.
     left: Option<Left>,
     /// Its part in a group of ports that share the packets; None if all of them come to this port.
@@ -93,7 +97,7 @@ pub struct AfPacketLink {
 }
 
 impl AfPacketLink {
-    fn new(socket: PacketSocket, netdev: Netdev, burst: usize) -> AfPacketLink {
+    fn new(socket: PacketSocket, netdev: Netdev, burst: usize, reports_times: bool) -> AfPacketLink {
         AfPacketLink {
             socket,
             link: Link::new(netdev),
@@ -101,6 +105,7 @@ impl AfPacketLink {
             backlog: Backlog::default(),
             uncut: Uncut::new(BATCH_MAX),
             keeps_offloads: false,
+            reports_times,
             left: None,
             fanout: None,
             refusals: Refusals::default(),
@@ -128,7 +133,7 @@ impl AfPacketLink {
         if !self.backlog.is_over() {
             return;
         }
-        let (left, fanout) = (self.left.as_mut(), &self.fanout);
+        let (left, fanout, reports_times) = (self.left.as_mut(), &self.fanout, self.reports_times);
         let opened = netdev.in_its_namespace(|| {
             netdev.mac_at_once().map_err(|errno| match errno {
                 Errno::AFNOSUPPORT => "it is not an Ethernet interface".to_owned(),
@@ -136,6 +141,9 @@ impl AfPacketLink {
             })?;
             let failed = |error: PacketSocketError| format!("open a packet socket: {}", error.errno);
             let socket = PacketSocket::open(netdev.index()).map_err(failed)?;
+            if reports_times {
+                socket.report_times().map_err(|errno| format!("ask for times of reception: {errno}"))?;
+            }
             let joined = fanout.as_ref().map(|fanout| fanout.moved_to(&socket, netdev.index())).transpose();
             let joined = joined.map_err(|errno| format!("join fanout group: {errno}"))?;
             left.map_or(Ok(()), |left| left.move_to(netdev.index())).map(|()| (socket, joined))
@@ -145,7 +153,7 @@ impl AfPacketLink {
                 counters.rx_dropped.add(self.backlog.give_up());
                 let uncut = std::mem::replace(&mut self.uncut, Uncut::new(0));
                 let (keeps_offloads, left) = (self.keeps_offloads, self.left.take());
-                let new = AfPacketLink::new(socket, netdev, self.burst);
+                let new = AfPacketLink::new(socket, netdev, self.burst, reports_times);
                 *self = AfPacketLink { uncut, keeps_offloads, left, fanout, ..new };
             }
             Ok(Err(why)) => self.link.refuse(format!("is there again: {why}")),

@@ -67,7 +67,7 @@ impl AfPacketLink {
         received: &sys::Received,
         counters: &PortCounters,
     ) -> usize {
-        let sys::Received { len, is_cut, header, tag } = *received;
+        let sys::Received { len, is_cut, header, tag, time } = *received;
         if is_cut {
             counters.rx_too_long.add(1);
             return 0;
@@ -79,7 +79,7 @@ impl AfPacketLink {
                 return 0;
             }
         }
-        let received = Received { len, tag, header, keeps: self.keeps_offloads };
+        let received = Received { len, tag, header, keeps: self.keeps_offloads, time };
         self.uncut.land(i, place, rooms, received, counters)
     }
 

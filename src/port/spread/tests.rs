@@ -10,6 +10,7 @@ use crate::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 /// Returns a TCP packet with an open checksum.
 fn packet(payload: usize, options: usize) -> Vec<u8> {
@@ -59,6 +60,7 @@ proptest! {
     #[test]
     fn what_lies_in_three_frames_is_cut_into_the_segments_of_the_whole(
         payload in 32_500..65_400usize, options in 0..=10usize, size in 128..2500u16, tag in any::<Option<[u8; 2]>>(),
+        time in any::<Option<u32>>(),
     ) {
         let tag = tag.map(|[a, b]| [0x81, 0, a, b]);
         let config = MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() };
@@ -81,7 +83,8 @@ proptest! {
             rest = behind;
         }
         prop_assert!(rest.is_empty());
-        let received = Received { len: whole.len(), tag, header: offload.to_virtio(&whole), keeps: true };
+        let (header, time) = (offload.to_virtio(&whole), time.map(|seconds| Duration::from_secs(seconds.into())));
+        let received = Received { len: whole.len(), tag, header, keeps: true, time };
         let fits = usize::from(size) + 54 + 4 * options <= BEFORE;
         let made = part(&mut rooms, 1, &received, &counters);
         prop_assert_eq!(made.is_some(), fits);
@@ -93,6 +96,7 @@ proptest! {
                 offload = offload.moved_by(4);
             }
             for piece in &frames[1..=made] {
+                prop_assert_eq!(piece.timestamp(), time);
                 of_pieces.extend(segments(piece.data(), &piece.offload().unwrap()));
             }
             prop_assert!(of_pieces == segments(&of_all, &offload), "{} pieces", made);
@@ -143,7 +147,8 @@ fn parted(frames: &mut [Frame]) -> Option<(Option<usize>, bool)> {
         room[..here.len()].copy_from_slice(here);
         rest = behind;
     }
-    let received = Received { len: whole.len(), tag: None, header: offload.to_virtio(&whole), keeps: true };
+    let received =
+        Received { len: whole.len(), tag: None, header: offload.to_virtio(&whole), keeps: true, time: None };
     let made = rest.is_empty().then(|| part(&mut rooms, 0, &received, &counters))?;
     let mut pieces = Vec::new();
     for piece in &frames[..made.unwrap_or(0)] {

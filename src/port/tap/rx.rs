@@ -50,7 +50,7 @@ impl TapLink {
                 Some(0)
             }
             Ok(Some(len)) => {
-                let received = Received { len, tag: None, header, keeps };
+                let received = Received { len, tag: None, header, keeps, time: None };
                 Some(self.uncut.land(0, (first, each), rooms, received, counters))
             }
             Ok(None) => None,

@@ -1,6 +1,7 @@
 //! Tests of open offload work that a hostile sender describes.
 
 use super::*;
+use crate::pool::METADATA_LEN;
 use crate::port::conformance::Fixture;
 use crate::wire::offload::{Gso, GsoKind, PartialChecksum};
 use crate::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
@@ -22,7 +23,8 @@ fn landed(fixture: &mut Fixture, packet: &[u8], offload: Offload, counters: &Por
     let mut frames = vec![fixture.pool.alloc(&mut fixture.w).unwrap()];
     let mut rooms = RxBuffers::of(&mut frames);
     rooms.get(0).unwrap().behind()[..packet.len()].copy_from_slice(packet);
-    let received = Received { len: packet.len(), tag: None, header: offload.to_virtio(packet), keeps: true };
+    let received =
+        Received { len: packet.len(), tag: None, header: offload.to_virtio(packet), keeps: true, time: None };
     let n = Uncut::new(1).land(0, (0, 1), &mut rooms, received, counters);
     frames.pop().filter(|_| n == 1)
 }
@@ -111,7 +113,7 @@ fn a_packet_of_many_segments_within_a_tunnel_is_cut_and_not_kept() {
     let mut rooms = RxBuffers::of(&mut frames);
     rooms.get(0).unwrap().behind()[..whole.len()].copy_from_slice(&whole);
     let header = offload.moved_by(20).to_virtio(&whole);
-    let received = Received { len: whole.len(), tag: None, header, keeps: true };
+    let received = Received { len: whole.len(), tag: None, header, keeps: true, time: None };
     let mut uncut = Uncut::new(1);
     assert_eq!(uncut.land(0, (0, 1), &mut rooms, received, &counters), 0);
     let _ = rooms.get(0).unwrap().trim(0);
@@ -121,6 +123,54 @@ fn a_packet_of_many_segments_within_a_tunnel_is_cut_and_not_kept() {
     }
     assert_eq!((counters.gso_cut.get(), counters.gso_kept.get(), counters.rx_dropped.get()), (1, 0, 0));
     frames.into_iter().for_each(|frame| frame.free(&mut fixture.w));
+}
+
+#[test]
+fn each_segment_of_a_cut_packet_and_each_packet_behind_it_has_the_time_of_its_own_packet() {
+    let mut fixture = Fixture::new(16);
+    let (counters, mut uncut) = (PortCounters::default(), Uncut::new(2));
+    let (several, offload) = of_several(ipv4::TCP);
+    let one = datagram(7);
+    let times = [1, 2].map(Duration::from_secs);
+    let mut frames: Vec<Frame> = (0..5).map(|_| fixture.pool.alloc(&mut fixture.w).unwrap()).collect();
+    let mut rooms = RxBuffers::of(&mut frames);
+    let packets = [(&several, offload.to_virtio(&several)), (&one, [0; VIRTIO_LEN])];
+    for (i, ((packet, header), time)) in packets.into_iter().zip(times).enumerate() {
+        rooms.get(i).unwrap().behind()[..packet.len()].copy_from_slice(packet);
+        let tag = Some([0x81, 0, 0, 7]);
+        let received = Received { len: packet.len(), tag, header, keeps: false, time: Some(time) };
+        assert_eq!(uncut.land(i, (i, 1), &mut rooms, received, &counters), 0);
+        let _ = rooms.get(i).unwrap().trim(0);
+    }
+    assert_eq!(uncut.fill(&mut rooms, 0, &counters), 4);
+    let [first, second] = times.map(Some);
+    assert!(frames.iter().map(Frame::timestamp).eq([first, first, first, second, None]));
+    assert!(frames.iter().take(4).all(|frame| frame.data()[12..16] == [0x81, 0, 0, 7]));
+    frames.into_iter().for_each(|frame| frame.free(&mut fixture.w));
+}
+
+#[test]
+fn a_kept_packet_has_its_offload_and_its_time_and_without_room_for_the_time_it_is_counted() {
+    let mut fixture = Fixture::new(16);
+    let counters = PortCounters::default();
+    let (several, offload) = of_several(ipv4::TCP);
+    let mut frames = vec![fixture.pool.alloc(&mut fixture.w).unwrap()];
+    let mut rooms = RxBuffers::of(&mut frames);
+    rooms.get(0).unwrap().behind()[..several.len()].copy_from_slice(&several);
+    let (header, time) = (offload.to_virtio(&several), Some(Duration::from_nanos(5)));
+    let received = Received { len: several.len(), tag: None, header, keeps: true, time };
+    assert_eq!(Uncut::new(1).land(0, (0, 1), &mut rooms, received, &counters), 1);
+    assert_eq!((frames[0].offload(), frames[0].timestamp()), (Some(offload), time));
+    frames.pop().unwrap().free(&mut fixture.w);
+
+    let mut short = fixture.pool.alloc(&mut fixture.w).unwrap();
+    short.push(short.headroom() - METADATA_LEN + 1).unwrap();
+    let mut frames = vec![short];
+    let len = frames[0].len();
+    let received = Received { len, tag: None, header: [0; VIRTIO_LEN], keeps: false, time };
+    let n = Uncut::new(1).land(0, (0, 1), &mut RxBuffers::of(&mut frames), received, &counters);
+    assert_eq!((n, counters.rx_dropped.get()), (0, 1));
+    frames.pop().unwrap().free(&mut fixture.w);
 }
 
 /// Seen: the limit of segments counted those of the IP packet, and the kernel cut the bytes behind it too: 1,850 segments of

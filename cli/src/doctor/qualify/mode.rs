@@ -83,8 +83,11 @@ impl Mode {
             Mode::Native => (XdpModePreference::Native, ZeroCopy::Never),
             Mode::Generic => (XdpModePreference::Generic, ZeroCopy::Never),
             Mode::Packet => {
-                let port = AfPacketPort::open(interface, &AfPacketConfig { ring: RING as usize })
-                    .map_err(|error| error.to_string())?;
+                let port = AfPacketPort::open(
+                    interface,
+                    &AfPacketConfig { ring: RING as usize, ..Default::default() },
+                )
+                .map_err(|error| error.to_string())?;
                 return Ok(Box::new(port));
             }
         };

@@ -4,16 +4,17 @@ use super::*;
 
 #[test]
 fn a_port_that_only_transmits_in_copy_mode_may_be_beside_the_program_of_another_owner() {
-    let is_found = |takes_none, zero_copy| {
+    let is_found = |takes_none, copies, zero_copy| {
         let (mut host, mut wanted) = (good_host(), wanted());
         eth0(&mut host).program = Some("\"other\" (number 7), held by x (process 9)".into());
         if let Some(modes) = &mut eth0(&mut host).modes {
             modes.zero_copy = zero_copy;
         }
-        place(&mut wanted).takes_none = takes_none;
+        (place(&mut wanted).takes_none, place(&mut wanted).copies) = (takes_none, copies);
         findings(&host, &wanted).iter().any(|finding| finding.rule == "program")
     };
-    assert!(!is_found(true, false) && is_found(true, true) && is_found(false, false));
+    assert!(!is_found(true, false, false) && is_found(true, false, true) && !is_found(true, true, true));
+    assert!(is_found(false, false, false) && is_found(false, true, false));
 }
 
 /// Seen: the remedy was `ip link set dev eth0 xdp off`, which does not remove a program that a BPF link holds.
