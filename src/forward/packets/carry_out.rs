@@ -95,26 +95,25 @@ impl Forwarder {
     }
 
     #[inline]
-    fn redirect_all_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
-        for packet in packets {
-            if self.egresses[to].out.room() == 0 && self.leave_by(to, w) == BATCH_MAX {
+    fn redirect_all_packets(&mut self, to: usize, mut packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        loop {
+            let Egress { flight, out, .. } = &mut self.egresses[to];
+            let Some(left) = packets.find_map(|packet| flight.detach(packet, out).err()) else { return };
+            if out.room() == 0 && self.leave_by(to, w) == BATCH_MAX {
                 self.give_up(to, Reason::TxFull, w);
             }
-            let Egress { flight, out, .. } = &mut self.egresses[to];
-            if let Err(odd) = flight.detach(packet, out) {
-                self.redirect_copy(to, odd, w);
-            }
+            self.redirect_whole(to, left, w);
         }
     }
 
-    /// Sends a packet as a copy, since others read its bytes, or it has several parts. There is room in the port's
-    /// batch.
+    /// Sends a packet that the port's batch, which has room now, did not take: as a copy if others read its bytes or it
+    /// has several parts.
     #[cold]
     #[inline(never)]
-    fn redirect_copy(&mut self, to: usize, packet: Packet, w: &mut Worker) {
-        let Some(copy) = self.copy_whole(packet, w) else { return };
+    fn redirect_whole(&mut self, to: usize, packet: Packet, w: &mut Worker) {
+        let Some(whole) = self.copy_whole(packet, w) else { return };
         let Egress { flight, out, .. } = &mut self.egresses[to];
-        if let Err(packet) = flight.detach(copy, out) {
+        if let Err(packet) = flight.detach(whole, out) {
             self.lose_packets(Reason::TxRefused, once(packet), w);
         }
     }
