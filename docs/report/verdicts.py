@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recomputes every verdict of the lab's page from the JSON of the runs, by rules and figures of its own.
 
-    docs/report/verdicts.py docs/report/all.json --page docs/report/report.html
+    docs/report/verdicts.py docs/report/xeon-167.json --page docs/report/report.html
 
 Claims, targets and losses are judged here once more, from the intervals in the JSON, and compared with what the page says.
 The rules are those of lab/src/report, written a second time. So this finds a stale page, a wrong figure and a slip in one of
