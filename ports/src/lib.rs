@@ -22,6 +22,7 @@ mod nearest;
 mod open;
 mod options;
 mod packet;
+mod pcap;
 mod spec;
 mod xdp;
 

@@ -1,6 +1,7 @@
 //! The options of a port, behind its kind in the string.
 
 use crate::nearest::nearest;
+use netmem::wire::MacAddr;
 
 /// The keys that one kind of port has.
 pub(super) struct Keys {
@@ -63,6 +64,11 @@ pub(super) fn interface(kind: &str, name: &str) -> Result<String, String> {
         }
         name => Ok(name.to_owned()),
     }
+}
+
+/// Parses the MAC address of one station.
+pub(super) fn station(text: &str) -> Option<MacAddr> {
+    text.parse::<MacAddr>().ok().filter(|mac| !mac.is_multicast() && *mac != MacAddr::default())
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use super::kind::unknown;
 use super::memif::{Memif, memif, without_secrets};
-use super::options::{Keys, interface};
+use super::options::{Keys, interface, station};
 use super::packet::{PacketSpec, packet};
+use super::pcap::{Pcap, pcap};
 use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
 use netmem::port::memif::{MemifConfig, PeerUser, Role};
-use netmem::port::pcap::{PcapConfig, Speed};
+use netmem::port::pcap::PcapConfig;
 use netmem::port::trace::{TraceConfig, TraceFormat};
 use netmem::wire::MacAddr;
 use std::fmt;
@@ -19,12 +20,6 @@ const TAP: Keys = Keys {
     kind: "tap",
     names: &["mac"],
     form: "mac=MAC, the address of one station, as in tap:tap0,mac=02:00:00:00:00:01",
-};
-/// The keys of a pcap port.
-const PCAP: Keys = Keys {
-    kind: "pcap",
-    names: &["in", "out", "speed", "timestamps", "loop", "mac"],
-    form: "in=FILE, out=FILE, speed=full or speed=recorded, timestamps=recorded, loop=N, mac=MAC|any",
 };
 /// The keys of faults.
 const FAULT: Keys = Keys {
@@ -162,19 +157,19 @@ impl PortSpec {
     }
 
     /// The files that the port creates or truncates, and `-` for standard output.
-    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let traces = self.wraps.iter().filter_map(|wrap| match wrap {
-            WrapSpec::Trace(config) => config.file.as_ref(),
+            WrapSpec::Trace(config) => config.file.clone(),
             WrapSpec::Fault(_) => None,
         });
-        let output = match &self.device {
-            DeviceSpec::Pcap { config, .. } => config.output.as_ref(),
+        let outputs = match &self.device {
+            DeviceSpec::Pcap { config, .. } => config.outputs(),
             DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
-            | DeviceSpec::Tap { .. } => None,
+            | DeviceSpec::Tap { .. } => Vec::new(),
         };
-        traces.chain(output)
+        traces.chain(outputs)
     }
 }
 
@@ -218,7 +213,10 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
             }
             "packet" => (DeviceSpec::Packet(packet(options)?), rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),
-            "pcap" => (pcap(options)?, rest.to_owned()),
+            "pcap" => {
+                let Pcap { config, mac, any_mac } = pcap(options)?;
+                (DeviceSpec::Pcap { config, mac, any_mac }, rest.to_owned())
+            }
             "mem" => {
                 let line = "mem ports have no string: netmem forward has two if it is given no port, and other programs \
                             make theirs (MemPort::pair)";
@@ -250,45 +248,6 @@ fn tap(text: &str) -> Result<DeviceSpec, String> {
         }
     }
     Ok(DeviceSpec::Tap { interface, mac })
-}
-
-/// Parses the MAC address of one station.
-fn station(text: &str) -> Option<MacAddr> {
-    text.parse::<MacAddr>().ok().filter(|mac| !mac.is_multicast() && *mac != MacAddr::default())
-}
-
-fn pcap(text: &str) -> Result<DeviceSpec, String> {
-    let (mut config, mut mac, mut any_mac) = (PcapConfig::default(), None, false);
-    let options = PCAP.options(text)?;
-    for &(key, value) in &options {
-        match (key, value) {
-            ("in" | "out", "") => return Err(format!("pcap: {key}= needs the name of a file")),
-            ("in", file) => config.input = Some(file.into()),
-            ("out", file) => config.output = Some(file.into()),
-            ("speed", "full") => config.speed = Speed::Full,
-            ("speed", "recorded") => config.speed = Speed::Recorded,
-            ("timestamps", "recorded") => config.recorded_timestamps = true,
-            ("loop", times) => {
-                let times: u64 = times.parse().map_err(|_| "pcap: loop=N: give a number, 0 without end")?;
-                config.times = (times > 0).then_some(times);
-            }
-            ("mac", "any") => any_mac = true,
-            ("mac", address) => {
-                let one =
-                    "pcap: mac=MAC: give the address of one station, as in mac=02:00:00:00:00:01, or any";
-                mac = Some(station(address).ok_or(one)?);
-            }
-            other => return Err(PCAP.refuse(other)),
-        }
-    }
-    if config.input.is_none() && config.output.is_none() {
-        return Err("pcap: give in=FILE, out=FILE, or both".into());
-    }
-    let reads = options.iter().find(|(key, _)| ["loop", "speed", "timestamps"].contains(key));
-    if let Some((key, value)) = reads.filter(|_| config.input.is_none()) {
-        return Err(format!("pcap: {key}={value} is for the file of in=FILE: give one, or leave {key} out"));
-    }
-    Ok(DeviceSpec::Pcap { config, mac, any_mac })
 }
 
 fn fault(text: &str) -> Result<WrapSpec, String> {
@@ -341,6 +300,7 @@ fn trace(text: &str) -> Result<WrapSpec, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netmem::port::pcap::{Rotation, Speed};
 
     #[test]
     fn an_xdp_port_is_an_interface_and_perhaps_a_queue() {
@@ -389,7 +349,13 @@ mod tests {
         };
         let mac = Some(MacAddr::new([2, 0, 0, 0, 10, 1]));
         assert_eq!(spec.device, DeviceSpec::Pcap { config, mac, any_mac: false });
-        assert_eq!(spec.files().collect::<Vec<_>>(), [&PathBuf::from("b.pcap")]);
+        assert_eq!(spec.files().collect::<Vec<_>>(), [PathBuf::from("b.pcap")]);
+        let rolling = port_spec("pcap:out=b.pcap,files=3,size=64,snap=96").unwrap();
+        let rotation = Some(Rotation { files: 3, bytes: 64 << 20 });
+        let config =
+            PcapConfig { output: Some("b.pcap".into()), rotation, snap: Some(96), ..PcapConfig::default() };
+        assert_eq!(rolling.device, DeviceSpec::Pcap { config, mac: None, any_mac: false });
+        assert!(rolling.files().eq(["b.pcap.0", "b.pcap.1", "b.pcap.2"].map(PathBuf::from)));
         let forever = port_spec("pcap:in=a,loop=0").unwrap();
         assert!(matches!(
             forever.device,
@@ -450,6 +416,13 @@ mod tests {
             ("pcap:speed=recorded,out=a", "speed=recorded is for the file of in=FILE"),
             ("pcap:out=a,timestamps=recorded", "timestamps=recorded is for the file of in=FILE"),
             ("pcap:loop=3", "give in=FILE, out=FILE, or both"),
+            ("pcap:out=a,files=3", "files=N and size=MIB belong together"),
+            ("pcap:out=a,size=3", "files=N and size=MIB belong together"),
+            ("pcap:out=a,files=1,size=3", "files=1: give a whole number from 2 to 1000"),
+            ("pcap:out=a,files=2,size=0", "size=0: give a whole number from 1 to"),
+            ("pcap:in=a,files=2,size=1", "files=2 is for the file of out=FILE"),
+            ("pcap:in=a,snap=96", "snap=96 is for the file of out=FILE"),
+            ("pcap:out=a,snap=0", "snap=0: give a whole number from 1"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
             ("fault:delay-us=3/xdp:eth0", "give delay=P too"),
             ("fault:drop=2/xdp:eth0", "share from 0 to 1"),

@@ -3,7 +3,7 @@
 
 use crate::sys::reopen::open_at_once;
 use std::fs::{File, Metadata, OpenOptions, metadata, remove_file};
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Seek, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,18 @@ impl OutputFile {
             let _ = self.file.set_len(len);
         }
         self.len = len;
+    }
+
+    /// Discards all bytes written, and begins again.
+    ///
+    /// # Errors
+    /// The file system's error.
+    #[cold]
+    pub(super) fn begin_again(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.len = 0;
+        Ok(())
     }
 
     /// The file.

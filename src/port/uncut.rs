@@ -43,6 +43,7 @@ struct Waiting {
     /// Its open offload work stays with it.
     keeps: bool,
     /// The time that its frames get.
+    #[cfg_attr(not(any(feature = "af-packet", feature = "tap")), allow(dead_code))]
     time: Option<Duration>,
 }
 

@@ -104,14 +104,16 @@ pub struct ForwardArgs {
     /// name. The port needs root or CAP_NET_ADMIN. With --mode ip the router's end of the link has a MAC address of its own, which
     /// is not the interface's. It is MAC, or 02:6e:65:74:00:NN with the port's number if MAC is not given. The summary shows it.
     ///
-    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,timestamps=recorded][,loop=N][,mac=MAC|any]  Files of packets. The port
-    /// receives the packets of in=FILE N times (default 1; 0 without end), as fast as it can or at the recorded times. It writes
-    /// transmitted packets to out=FILE, or discards them without it. With timestamps=recorded beside in=FILE, packets read from FILE
-    /// keep their recorded time, and every pcap port that writes them writes that time. A file is pcap or pcapng, and may be
-    /// compressed by gzip. in=- is standard input, and out=- is standard output (netmem then prints to standard error). If netmem
+    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,timestamps=recorded][,loop=N][,mac=MAC|any][,files=N,size=MIB][,snap=N]
+    /// Files of packets. The port receives the packets of in=FILE N times (default 1; 0 without end), as fast as it can or at the
+    /// recorded times. It writes transmitted packets to out=FILE, or discards them without it. With timestamps=recorded beside in=FILE,
+    /// packets read from FILE keep their recorded time, and every pcap port that writes them writes that time. A file is pcap or pcapng,
+    /// and may be compressed by gzip. in=- is standard input, and out=- is standard output (netmem then prints to standard error). If netmem
     /// receives only from files, the run ends when all their packets are transmitted. With --mode ip, MAC is the router's address on
     /// that link (by default made up as for tap). For a captured file, give the MAC address to which its packets were sent. With
-    /// mac=any the router receives every packet to a single station as its own.
+    /// mac=any the router receives every packet to a single station as its own. With files=N,size=MIB, the port writes FILE.0, FILE.1
+    /// and so on in turn, N files of at most MIB MiB each, the oldest anew when the last is full; all are emptied at the start. With
+    /// snap=N, it writes the first N bytes of each packet.
     ///
     /// You can put a wrapper and a slash before any of these ports. fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ injects these faults into a share P of the received frames, or into every N-th frame if P is 1/N.

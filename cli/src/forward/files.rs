@@ -24,8 +24,9 @@ enum FrameState {
 /// # Errors
 /// [`Failure::Input`] with the file.
 pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
-    let standard = |path: &&PathBuf| *path == Path::new("-");
-    let (inputs, read): (Vec<_>, Vec<_>) = ports.iter().filter_map(PortSpec::input).partition(standard);
+    let is_standard = |path: &Path| path == Path::new("-");
+    let (inputs, read): (Vec<_>, Vec<_>) =
+        ports.iter().filter_map(PortSpec::input).partition(|path| is_standard(path));
     let read: Vec<FrameState> = read.into_iter().map(|path| place(path)).collect();
     if inputs.len() > 1 {
         return Err(Failure::Input("standard input would be read twice: give it to one port".to_owned()));
@@ -34,8 +35,8 @@ pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
         return Err(Failure::Input("standard output would be written twice: give it to one port".to_owned()));
     }
     let mut written = Vec::new();
-    for path in ports.iter().flat_map(PortSpec::files).filter(|path| !standard(path)) {
-        let (at, shown) = (place(path), path.display());
+    for path in ports.iter().flat_map(PortSpec::files).filter(|path| !is_standard(path)) {
+        let (at, shown) = (place(&path), path.display());
         if read.contains(&at) {
             return Err(Failure::Input(format!("{shown} would be read and written: give two files")));
         }

@@ -94,7 +94,8 @@ fn port(spec: &PortSpec, setup: &PortSetup) -> WantedPort {
             Device::Memif { path: path.into(), is_server: config.role == Role::Server }
         }
         DeviceSpec::Pcap { config, .. } => {
-            Device::Files { input: config.input.clone(), output: config.output.clone() }
+            // Files that are written in turn are in one folder.
+            Device::Files { input: config.input.clone(), output: config.outputs().into_iter().next() }
         }
     };
     let traces = spec.wraps.iter().filter_map(|wrap| wrap.output().map(Path::to_owned)).collect();

@@ -4,7 +4,8 @@ use super::capture::Capture;
 use super::format::{FormatError, HEADER};
 use super::rx::Input;
 use super::source::Source;
-use super::tx::{Output, Target};
+use super::tx::{BEHIND, Output, Target};
+use super::written::WrittenFiles;
 use super::{Files, PcapPort};
 use crate::port::copying::CopyingPort;
 use crate::port::output_file::{NotOpened, OutputFile, open};
@@ -29,6 +30,26 @@ pub enum Speed {
     Recorded,
 }
 
+/// The files that are written in turn: when the current one is full, the oldest is discarded and written again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// Number of files, 2 to 1,000. All are made when the port is opened.
+    pub files: u32,
+    /// Maximum number of bytes of each, at least 1 MiB. A file may end 512 KiB before it, because the packets of a round are
+    /// not divided.
+    pub bytes: u64,
+}
+
+impl Rotation {
+    const FILES_MAX: u32 = 1000;
+    const BYTES_MIN: u64 = 1 << 20;
+
+    fn is_possible(self) -> bool {
+        const { assert!(Rotation::BYTES_MIN as usize >= HEADER + BEHIND) };
+        (2..=Rotation::FILES_MAX).contains(&self.files) && self.bytes >= Rotation::BYTES_MIN
+    }
+}
+
 /// The settings of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PcapConfig {
@@ -49,6 +70,12 @@ pub struct PcapConfig {
     /// of the time of transmission. The time takes 18 bytes of the frame, and of its headroom only if the packet leaves
     /// no others; without them the port goes down. Default false.
     pub recorded_timestamps: bool,
+    /// Maximum number of bytes of each packet that are written; the record has the packet's length too. None writes all.
+    /// Default None.
+    pub snap: Option<u32>,
+    /// The files that are written in turn in place of `output`, so that a capture of any duration takes a bounded part of the
+    /// disk. Default None.
+    pub rotation: Option<Rotation>,
     /// Maximum number of frames posted in each direction. Default 2,048.
     pub ring: usize,
 }
@@ -62,8 +89,36 @@ impl Default for PcapConfig {
             output: None,
             destination: None,
             recorded_timestamps: false,
+            snap: None,
+            rotation: None,
             ring: 2048,
         }
+    }
+}
+
+impl PcapConfig {
+    /// The files that the port writes: `output`, or with [`PcapConfig::rotation`] that name with `.0`, `.1` and so on
+    /// appended, with as many digits as the last one has.
+    ///
+    /// ```
+    /// use netmem::port::pcap::{PcapConfig, Rotation};
+    ///
+    /// let rotation = Some(Rotation { files: 12, bytes: 64 << 20 });
+    /// let config = PcapConfig { output: Some("/tmp/a.pcap".into()), rotation, ..PcapConfig::default() };
+    /// let files = config.outputs();
+    /// assert_eq!(files.len(), 12);
+    /// assert_eq!([&files[0], &files[11]].map(|file| file.to_str()), [Some("/tmp/a.pcap.00"), Some("/tmp/a.pcap.11")]);
+    /// ```
+    pub fn outputs(&self) -> Vec<PathBuf> {
+        let Some(output) = &self.output else { return Vec::new() };
+        let Some(Rotation { files, .. }) = self.rotation else { return vec![output.clone()] };
+        let digits = files.saturating_sub(1).to_string().len();
+        let numbered = |number| {
+            let mut name = output.clone().into_os_string();
+            name.push(format!(".{number:0digits$}"));
+            PathBuf::from(name)
+        };
+        (0..files).map(numbered).collect()
     }
 }
 
@@ -99,6 +154,12 @@ pub enum PcapError {
     /// Standard output is a terminal, which no program reads as a capture.
     #[error("standard output is a terminal: send the capture to a file or to a program")]
     Terminal,
+    /// Files cannot be written in turn so.
+    #[error("{} files of {} bytes: give 2 to {} files of at least {} bytes each", .0.files, .0.bytes, Rotation::FILES_MAX, Rotation::BYTES_MIN)]
+    Rotation(Rotation),
+    /// Files are to be written in turn, and the output is standard output.
+    #[error("standard output is one file: give the name of a file, to which a number is appended")]
+    OneFile,
     /// The input is a pipe, and is to be received several times.
     #[error("standard input is a pipe, of which each packet comes once: receive it once, or a file")]
     Again,
@@ -128,31 +189,49 @@ impl PcapPort {
     pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
         let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
         let output = match &config.output {
-            Some(path) if path == Path::new(STANDARD) => Some(standard_output()?),
-            Some(path) => {
-                let file = OutputFile::open(path).map_err(|error| PcapError::of(path, error))?;
-                if input.as_ref().is_some_and(|input| is_same(input.file(), file.file())) {
-                    return Err(PcapError::SameFile(path.clone()));
-                }
-                Some(Output::new(Target::File(file), path.display().to_string()))
+            Some(path) if path == Path::new(STANDARD) && config.rotation.is_some() => {
+                return Err(PcapError::OneFile);
             }
+            Some(path) if path == Path::new(STANDARD) => Some(Target::Standard(standard_output()?)),
+            Some(_) => written(config, input.as_ref())?.map(Target::Files),
             None => None,
         };
         if input.is_none() && output.is_none() {
             return Err(PcapError::NoFile);
         }
+        let snap = config.snap.map_or(usize::MAX, |snap| snap as usize);
+        let output = output.map(|target| Output::new(target, snap));
         Ok(CopyingPort::new(format!("pcap:{name}"), Files::new(input, output), config.ring))
     }
 }
 
-fn standard_output() -> Result<Output, PcapError> {
+/// Opens the files that are written.
+fn written(config: &PcapConfig, input: Option<&Input>) -> Result<Option<WrittenFiles>, PcapError> {
+    if let Some(rotation) = config.rotation.filter(|rotation| !rotation.is_possible()) {
+        return Err(PcapError::Rotation(rotation));
+    }
+    let mut files: Option<WrittenFiles> = None;
+    for path in config.outputs() {
+        let file = OutputFile::open(&path).map_err(|error| PcapError::of(&path, error))?;
+        if input.is_some_and(|input| is_same(input.file(), file.file())) {
+            return Err(PcapError::SameFile(path));
+        }
+        let name = path.display().to_string();
+        match (&mut files, config.rotation) {
+            (Some(files), Some(rotation)) => files.add(file, name, rotation.bytes),
+            _ => files = Some(WrittenFiles::one(file, name)),
+        }
+    }
+    Ok(files)
+}
+
+fn standard_output() -> Result<File, PcapError> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
         return Err(PcapError::Terminal);
     }
     let opened = |error| PcapError::Open { path: STANDARD.into(), error };
-    let file = reopen_to_write(stdout).map_err(opened)?;
-    Ok(Output::new(Target::Standard(file), "standard output".to_owned()))
+    reopen_to_write(stdout).map_err(opened)
 }
 
 fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {

@@ -101,11 +101,11 @@ pub(in crate::port) fn header() -> [u8; HEADER] {
     words([NANOSECONDS, version, 0, 0, PACKET_MAX as u32, ETHERNET])
 }
 
-/// Returns the record header for a packet of `len` bytes that was written at `at`.
+/// Returns the record header for the first `len` bytes of a packet of `original` bytes that was written at `at`.
 #[inline]
-pub(in crate::port) fn record(at: Duration, len: usize) -> [u8; RECORD] {
+pub(in crate::port) fn record(at: Duration, len: usize, original: usize) -> [u8; RECORD] {
     // Seconds wrap in 2106, as in every file of this format.
-    words([at.as_secs() as u32, at.subsec_nanos(), len as u32, len as u32])
+    words([at.as_secs() as u32, at.subsec_nanos(), len as u32, original as u32])
 }
 
 #[inline]
@@ -133,7 +133,7 @@ mod tests {
         let format = Format::of(&header()).unwrap();
         assert_eq!(format, Format { swapped: false, unit: 1 });
         let at = Duration::new(1_700_000_000, 987_654_321);
-        assert_eq!(format.record(&record(at, 60)), Record { at: Some(at), len: 60, original: 60 });
+        assert_eq!(format.record(&record(at, 60, 60)), Record { at: Some(at), len: 60, original: 60 });
     }
 
     #[cfg(target_endian = "little")]

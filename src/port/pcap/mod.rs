@@ -15,7 +15,8 @@
 //! read and empties the second by one write. Both take as long as the file system takes. So a file is complete up to
 //! the last round; the rest is written when the port is dropped. If a write fails, the transmitted packets are lost and
 //! counted (`tx_lost`), and the file ends with the last whole packet. Standard output (`-`) is never cut, so it may end
-//! within a packet. A process under a limit of file sizes
+//! within a packet. With [`PcapConfig::rotation`] several files are written in turn, and what they take of the disk is
+//! bounded. A process under a limit of file sizes
 //! (`RLIMIT_FSIZE`) must ignore or handle `SIGXFSZ`, as `netmem` does; otherwise the signal ends it. A named pipe or
 //! a terminal in place of a file is refused, since the process at its other end could delay every round.
 //!
@@ -36,8 +37,9 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod written;
 
-pub use bind::{PcapConfig, PcapError, Speed};
+pub use bind::{PcapConfig, PcapError, Rotation, Speed};
 pub use format::FormatError;
 pub(in crate::port) use format::{header as file_header, record as packet_header};
 pub(in crate::port) use tx::{cut_off, write_all};

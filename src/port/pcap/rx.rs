@@ -321,7 +321,7 @@ mod tests {
             &PcapConfig::default(),
         );
         input.skip = 0;
-        let ahead = [&record(Duration::ZERO, 60)[..], &[7; 60], &record(Duration::ZERO, 9)].concat();
+        let ahead = [&record(Duration::ZERO, 60, 60)[..], &[7; 60], &record(Duration::ZERO, 9, 9)].concat();
         input.ahead[..ahead.len()].copy_from_slice(&ahead);
         input.end = ahead.len();
         assert_eq!((input.read_ahead(), input.read_ahead(), input.is_at_end()), (Ok(()), Ok(()), false));
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_pipe_gives_each_packet_when_its_last_byte_has_come() {
-        let packet = [&record(Duration::ZERO, 60)[..], &[7; 60]].concat();
+        let packet = [&record(Duration::ZERO, 60, 60)[..], &[7; 60]].concat();
         let plain = [&header()[..], &packet, &packet].concat();
         let mut fixture = Fixture::new(64);
         let (mut input, mut to) = piped();
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn a_pipe_that_ends_early_or_is_no_capture_says_so() {
         let mut fixture = Fixture::new(64);
-        let whole = [&header()[..], &record(Duration::ZERO, 60), &[7; 60]].concat();
+        let whole = [&header()[..], &record(Duration::ZERO, 60, 60), &[7; 60]].concat();
         for (bytes, said) in [
             (&[][..], "pipe: not a pcap file: it has 0 bytes"),
             (&whole[..23], "pipe: not a pcap file: it has 23 bytes"),

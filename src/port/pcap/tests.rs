@@ -1,6 +1,7 @@
 //! Tests of files that are read and written.
 
 mod refused;
+mod rotation;
 
 use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
 use super::{PcapConfig, PcapError, PcapPort, Speed};
@@ -42,7 +43,7 @@ impl Drop for Folder {
 fn pcap(packets: &[Vec<u8>], gap: Duration) -> Vec<u8> {
     let mut bytes = header().to_vec();
     for (i, packet) in (0..).zip(packets) {
-        bytes.extend(record(Duration::from_secs(1_000_000) + i * gap, packet.len()));
+        bytes.extend(record(Duration::from_secs(1_000_000) + i * gap, packet.len(), packet.len()));
         bytes.extend(packet);
     }
     bytes
@@ -120,7 +121,7 @@ fn what_no_frame_has_room_for_is_dropped_by_count_and_what_was_cut_is_counted() 
     let folder = Folder::new("long");
     let mut bytes = pcap(&[vec![1; 60], vec![2; 9000], vec![3; PACKET_MAX], vec![4; 61]], Duration::ZERO);
     // Of 1,500 bytes, 10 were recorded.
-    let mut cut = record(Duration::ZERO, 10);
+    let mut cut = record(Duration::ZERO, 10, 10);
     cut[12..].copy_from_slice(&1500_u32.to_ne_bytes());
     bytes.extend(cut);
     bytes.extend([5; 10]);
@@ -218,11 +219,8 @@ fn packets_are_written_with_the_time_at_which_they_were_recorded_where_that_is_a
         );
         let times: Vec<_> = recorded(&folder.0.join(name)).into_iter().map(|(at, _)| at).collect();
         if recorded_timestamps {
-            assert_eq!(
-                times,
-                [time(0), time(1), time(2), time(2)],
-                "and the time before where there is none"
-            );
+            // Where there is none, the time before.
+            assert_eq!(times, [time(0), time(1), time(2), time(2)]);
         } else {
             assert!(times.len() == 4 && times.iter().all(|at| at.as_secs() > 1_700_000_000), "{times:?}");
         }
@@ -300,7 +298,7 @@ fn at_recorded_speed_no_packet_comes_before_its_time() {
 fn a_damaged_file_takes_the_port_down_behind_its_last_good_packet() {
     let folder = Folder::new("damaged");
     let good = pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO);
-    let absurd = [&good[..], &record(Duration::ZERO, PACKET_MAX + 1), &[0; 99]].concat();
+    let absurd = [&good[..], &record(Duration::ZERO, PACKET_MAX + 1, PACKET_MAX + 1), &[0; 99]].concat();
     for (bytes, why) in [
         (&good[..good.len() - 1], "ends within a packet, at byte 100"),
         (&[&good[..], &[0; 15]].concat()[..], "ends within a packet, at byte 177"),

@@ -1,16 +1,16 @@
 //! HOT, except for writing: packets into a file.
 
 use super::format::{PACKET_MAX, RECORD, header, record};
+use super::written::WrittenFiles;
 use crate::pool::Frame;
 use crate::port::PortCounters;
-use crate::port::output_file::OutputFile;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum number of bytes kept for writing.
-const BEHIND: usize = 2 * (PACKET_MAX + RECORD);
+pub(super) const BEHIND: usize = 2 * (PACKET_MAX + RECORD);
 
 /// Offset of the captured length in a record header.
 const LENGTH: usize = 8;
@@ -21,8 +21,8 @@ const DEAF: Duration = Duration::from_secs(2);
 /// The target of the output.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// A file that belongs to the port alone.
-    File(OutputFile),
+    /// Files that belong to the port alone.
+    Files(WrittenFiles),
     /// Standard output: a file that others write to as well, or a pipe, which takes the bytes it has room for.
     Standard(File),
 }
@@ -30,8 +30,15 @@ pub(super) enum Target {
 impl Target {
     fn writer(&mut self) -> &mut dyn Write {
         match self {
-            Target::File(file) => file,
+            Target::Files(files) => files.current(),
             Target::Standard(file) => file,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Target::Files(files) => files.name(),
+            Target::Standard(_) => "standard output",
         }
     }
 }
@@ -40,7 +47,8 @@ impl Target {
 #[derive(Debug)]
 pub(super) struct Output {
     target: Target,
-    path: String,
+    /// Maximum number of bytes of a packet that are written.
+    snap: usize,
     /// Bytes to write: the rest of a packet of which a pipe took a part, then whole packets. It grows at most to
     /// [`BEHIND`].
     behind: Vec<u8>,
@@ -54,8 +62,8 @@ pub(super) struct Output {
 
 impl Output {
     /// Makes an output. The file stays as it is until a round ends, or until a sent packet is written.
-    pub(super) fn new(target: Target, path: String) -> Output {
-        Output { target, path, behind: Vec::with_capacity(BEHIND), rest: 0, begun: false, recorded: None }
+    pub(super) fn new(target: Target, snap: usize) -> Output {
+        Output { target, snap, behind: Vec::with_capacity(BEHIND), rest: 0, begun: false, recorded: None }
     }
 
     /// Keeps as many of `frames` for writing as there is room for. Returns their number. Each is written with the time
@@ -65,12 +73,13 @@ impl Output {
     pub(super) fn send(&mut self, frames: &[Frame]) -> usize {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for (i, frame) in frames.iter().enumerate() {
-            if RECORD + frame.len() > BEHIND - self.behind.len() {
+            let written = &frame.data()[..frame.len().min(self.snap)];
+            if RECORD + written.len() > BEHIND - self.behind.len() {
                 return i;
             }
             self.recorded = frame.timestamp().or(self.recorded);
-            self.behind.extend(record(self.recorded.unwrap_or(now), frame.len()));
-            self.behind.extend_from_slice(frame.data());
+            self.behind.extend(record(self.recorded.unwrap_or(now), written.len(), frame.len()));
+            self.behind.extend_from_slice(written);
         }
         frames.len()
     }
@@ -88,7 +97,8 @@ impl Output {
     #[cold]
     pub(super) fn write_behind(&mut self, counters: &PortCounters) -> Result<(), String> {
         let mut written = 0;
-        let done = self.begin().and_then(|()| write_all(self.target.writer(), &self.behind, &mut written));
+        let ready = self.begin().and_then(|()| self.make_room());
+        let done = ready.and_then(|()| write_all(self.target.writer(), &self.behind, &mut written));
         match done {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.keep_behind(written);
@@ -99,7 +109,7 @@ impl Output {
         }
         self.behind.clear();
         self.rest = 0;
-        done.map_err(|error| format!("write {}: {error}", self.path))
+        done.map_err(|error| format!("write {}: {error}", self.target.name()))
     }
 
     /// Writes the kept bytes, as far as the reader takes them in time. Packets that it does not take are lost, and
@@ -143,7 +153,8 @@ impl Output {
     fn give_up(&mut self, written: usize, counters: &PortCounters) {
         let (whole, lost) = cut_off(&self.behind[self.rest..], written.saturating_sub(self.rest));
         counters.tx_lost.add(lost + u64::from(written < self.rest));
-        if let Target::File(file) = &mut self.target {
+        if let Target::Files(files) = &mut self.target {
+            let file = files.current();
             let before = file.len() - written as u64;
             // A part of a header is not a header.
             file.cut(if before >= header().len() as u64 { before + whole as u64 } else { 0 });
@@ -154,10 +165,21 @@ impl Output {
         if self.begun {
             return Ok(());
         }
-        // All of it or nothing: it is shorter than the size that a pipe takes at once.
-        self.target.writer().write_all(&header())?;
+        match &mut self.target {
+            Target::Files(files) => files.begin()?,
+            // All of it or nothing: it is shorter than the size that a pipe takes at once.
+            Target::Standard(file) => file.write_all(&header())?,
+        }
         self.begun = true;
         Ok(())
+    }
+
+    /// Goes on to the next file if the current one has no room for the kept packets.
+    fn make_room(&mut self) -> io::Result<()> {
+        match &mut self.target {
+            Target::Files(files) => files.make_room(self.behind.len()),
+            Target::Standard(_) => Ok(()),
+        }
     }
 }
 
@@ -225,7 +247,7 @@ mod tests {
     fn packets_that_a_full_disk_cut_off_are_lost_and_those_before_are_not() {
         let mut behind = Vec::new();
         for len in [60, 0, 100] {
-            behind.extend(record(Duration::from_secs(1), len));
+            behind.extend(record(Duration::from_secs(1), len, len));
             behind.resize(behind.len() + len, 7);
         }
         let cases =
@@ -242,9 +264,9 @@ mod tests {
     fn piped() -> (Output, io::PipeReader, Vec<u8>) {
         let (from, to) = io::pipe().unwrap();
         let target = Target::Standard(reopen_to_write(&to).unwrap());
-        let mut output = Output::new(target, "standard output".to_owned());
+        let mut output = Output::new(target, usize::MAX);
         for i in 0..400 {
-            output.behind.extend(record(Duration::from_secs(1), i * 3));
+            output.behind.extend(record(Duration::from_secs(1), i * 3, i * 3));
             output.behind.resize(output.behind.len() + i * 3, i as u8);
         }
         let all = [&header()[..], &output.behind].concat();

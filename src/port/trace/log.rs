@@ -203,7 +203,7 @@ impl Log {
                 match self.format {
                     TraceFormat::Json => self.line(ns, call, frame),
                     TraceFormat::Pcap => {
-                        self.behind.extend(packet_header(now, frame.len()));
+                        self.behind.extend(packet_header(now, frame.len(), frame.len()));
                         self.behind.extend_from_slice(frame.data());
                     }
                 }
