@@ -1613,10 +1613,10 @@ int netmem_cut_segments_at(netmem_worker worker,
                            uint32_t n,
                            const char *site);
 
-/* Writes to `nanoseconds` the time at which the packet in a frame was recorded, in nanoseconds since 1970. A frame has one
- * if it was received from a pcap port with timestamps=recorded, from a packet port with timestamps=kernel (then it is
- * the time at which the kernel received it), or got one by netmem_set_timestamp. The time stays with
- * its frame through lanes, packets, raw frames and shared frames. A frame that is freed or posted for reception loses it.
+/* Writes to `nanoseconds` the time at which the packet in a frame was recorded or received, in nanoseconds since 1970. A
+ * frame has one if it was received from a pcap port with timestamps=recorded or from a packet port with
+ * timestamps=kernel, or got one by netmem_set_timestamp. The time stays with its frame through lanes, packets, raw frames
+ * and shared frames. A frame that is freed or posted for reception loses it.
  * Returns 1. Returns 0 if the frame has no such time, and writes NETMEM_NO_TIMESTAMP. */
 int netmem_get_timestamp_at(netmem_worker worker,
                             netmem_frame frame,

@@ -29,18 +29,15 @@ fn host(interface: &str) -> Box<dyn Peer> {
     })
 }
 
+fn packet_port() -> AfPacketPort {
+    AfPacketPort::open("a0", &AfPacketConfig { ring: 48, ..Default::default() }).unwrap()
+}
+
 #[test]
 fn a_packet_port_keeps_its_promises() {
     in_namespace("a_packet_port_keeps_its_promises", || {
         veth("a0", "a1", 1);
-        are_kept(|_| {
-            (
-                Box::new(
-                    AfPacketPort::open("a0", &AfPacketConfig { ring: 48, ..Default::default() }).unwrap(),
-                ),
-                host("a1"),
-            )
-        });
+        are_kept(|_| (Box::new(packet_port()), host("a1")));
     });
 }
 
@@ -89,14 +86,7 @@ const HEADER: usize = 14;
 fn a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet() {
     in_namespace("a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet", || {
         veth("a0", "a1", 1);
-        runts::come_alone(HEADER, |_| {
-            (
-                Box::new(
-                    AfPacketPort::open("a0", &AfPacketConfig { ring: 48, ..Default::default() }).unwrap(),
-                ),
-                host("a1"),
-            )
-        });
+        runts::come_alone(HEADER, |_| (Box::new(packet_port()), host("a1")));
     });
 }
 
@@ -153,7 +143,7 @@ fn a_packet_as_long_as_the_frame_less_its_headroom_is_received_by_a_packet_port_
     in_namespace(name, || {
         veth("a0", "a1", 1);
         ["a0", "a1"].iter().for_each(|name| drop(ip(&format!("link set dev {name} mtu 2000"))));
-        let mut port = AfPacketPort::open("a0", &AfPacketConfig { ring: 48, ..Default::default() }).unwrap();
+        let mut port = packet_port();
         takes_long_ones(&mut port, &Wire::open("a1"));
         let mut port = TapPort::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
         ip("link set dev t0 mtu 2000");

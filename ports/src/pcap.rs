@@ -49,7 +49,7 @@ pub(super) fn pcap(text: &str) -> Result<Pcap, String> {
                     "pcap: mac=MAC: give the address of one station, as in mac=02:00:00:00:00:01, or any";
                 mac = Some(station(address).ok_or(one)?);
             }
-            ("files", _) => files = Some(number(option, 2..=1000)?),
+            ("files", _) => files = Some(number(option, 2..=Rotation::FILES_MAX)?),
             ("size", _) => mebibytes = Some(number(option, 1..=1 << 30)?),
             ("snap", _) => config.snap = Some(number(option, 1..=u32::MAX)?),
             other => return Err(KEYS.refuse(other)),

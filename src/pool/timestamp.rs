@@ -18,8 +18,8 @@ impl Desc {
 }
 
 impl Frame {
-    /// The time when the packet was recorded or received, since 1970, if its receiver stored it ([`Frame::set_timestamp`]). None
-    /// otherwise.
+    /// The time when the packet was recorded or received, since 1970, if its receiver stored it
+    /// ([`Frame::set_timestamp`]). None otherwise.
     ///
     /// ```
     /// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig};

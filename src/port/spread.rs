@@ -135,7 +135,7 @@ fn finish(
     segments.seal(first, frame.data_mut());
     let offload = segments.offload_of(piece.len());
     counters.gso_kept.add(offload.gso.is_some().into());
-    frame.set_offload(offload).is_ok() && received.complete(frame).is_ok()
+    frame.set_offload(offload).is_ok() && received.add_tag_and_time(frame).is_ok()
 }
 
 #[cfg(test)]

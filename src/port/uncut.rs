@@ -43,7 +43,6 @@ struct Waiting {
     /// Its open offload work stays with it.
     keeps: bool,
     /// The time that its frames get.
-    #[cfg_attr(not(any(feature = "af-packet", feature = "tap")), allow(dead_code))]
     time: Option<Duration>,
 }
 
@@ -112,18 +111,12 @@ impl Uncut {
         Ok(())
     }
 
-    /// Sets the time that the frames of the packet get which waits last.
+    /// Sets the time of the packet that came last.
     #[cfg(any(feature = "af-packet", feature = "tap"))]
     pub(super) fn set_time(&mut self, time: Option<Duration>) {
         if let Some(waiting) = self.waiting.back_mut() {
             waiting.time = time;
         }
-    }
-
-    /// The time that the next frame gets.
-    #[cfg(any(feature = "af-packet", feature = "tap"))]
-    pub(super) fn next_time(&self) -> Option<Duration> {
-        self.waiting.front()?.time
     }
 
     /// Number of frames that the waiting packets need.
@@ -142,8 +135,12 @@ impl Uncut {
     }
 
     /// Writes the next segment into a frame that has room for it. Without a frame, drops and counts it. Returns the
-    /// offload work that the frame has left.
-    pub(super) fn write_next(&mut self, to: Option<&mut [u8]>, counters: &PortCounters) -> Option<Offload> {
+    /// offload work that the frame has left, and its time.
+    pub(super) fn write_next(
+        &mut self,
+        to: Option<&mut [u8]>,
+        counters: &PortCounters,
+    ) -> Option<(Offload, Option<Duration>)> {
         let waiting = self.waiting.front()?;
         let packet = &self.memory[waiting.place.clone()];
         let written = match to {
@@ -153,6 +150,7 @@ impl Uncut {
                 None
             }
         };
+        let written = written.map(|offload| (offload, waiting.time));
         self.cut += 1;
         if self.cut == waiting.frames() {
             counters.gso_cut.add(waiting.segments.is_some().into());

@@ -28,14 +28,14 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// Returns whether the packet is more than its bytes.
+    /// Returns whether there is a tag or a time to add to the packet's bytes.
     #[inline]
-    fn has_more(&self) -> bool {
+    fn has_tag_or_time(&self) -> bool {
         self.tag.is_some() || self.time.is_some()
     }
 
     /// Puts the tag back into the packet's data, and stores its time.
-    pub(super) fn complete(&self, room: &mut RxBuffer<'_>) -> Result<(), NoRoom> {
+    pub(super) fn add_tag_and_time(&self, room: &mut RxBuffer<'_>) -> Result<(), NoRoom> {
         if let Some(tag) = self.tag {
             put_back(room, tag)?;
         }
@@ -90,10 +90,14 @@ impl Uncut {
         if !Offload::is_in(&received.header) && received.len <= most && self.is_empty() {
             // No longer than its buffer.
             let _ = room.trim(received.len);
-            if !received.has_more() {
+            if !received.has_tag_or_time() {
                 return 1;
             }
-            return received.complete(&mut room).inspect_err(|_| counters.rx_dropped.add(1)).is_ok().into();
+            return received
+                .add_tag_and_time(&mut room)
+                .inspect_err(|_| counters.rx_dropped.add(1))
+                .is_ok()
+                .into();
         }
         if received.len > most && each > 1 {
             if self.is_empty()
@@ -146,7 +150,7 @@ impl Uncut {
             None if is_kept => keep(room, offload, counters),
             None => finish(room.data_mut(), offload, counters),
         };
-        let whole = done && received.complete(room).is_ok();
+        let whole = done && received.add_tag_and_time(room).is_ok();
         counters.rx_dropped.add((!whole).into());
         whole
     }
@@ -166,11 +170,10 @@ impl Uncut {
     #[inline(never)]
     pub(super) fn fill(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
         while let (Some(len), Some(mut room)) = (self.next_len(), rooms.get(n)) {
-            let time = self.next_time();
-            let offload = self.write_next(room.put(len).ok(), counters);
-            let kept = offload.map(|offload| {
+            let written = self.write_next(room.put(len).ok(), counters);
+            let kept = written.map(|(offload, time)| {
                 room.set_offload(offload)?;
-                time.map_or(Ok(()), |_| room.set_timestamp(time))
+                room.set_timestamp(time)
             });
             if let Some(Ok(())) = kept {
                 n += 1;

@@ -92,13 +92,13 @@ pub struct ForwardArgs {
     /// A secret has up to 23 bytes. Every user of the machine can read a secret on the command line. A secret in a file (its first line)
     /// can be read only by users who may read the file.
     ///
-    /// packet:IFNAME[,kernel=none|control][,fanout=yes|no][,timestamps=kernel]  An interface through a packet socket. The interface must be up. The
-    /// port works with every kernel and driver, and copies each frame once. With several workers, each has a socket of its own,
-    /// and the kernel spreads the flows over them, as always with fanout=yes. The kernel receives the same packets too. With
-    /// kernel=control (the default with --mode ip), control traffic (see xdp) goes only to the kernel, and is counted as
-    /// rx_kernel. The kernel then gets no copy of the other packets (see --kernel-copies). With
-    /// timestamps=kernel, packets have the time at which the kernel received them, and every pcap port that writes them writes that time.
-    /// The port needs root or CAP_NET_RAW.
+    /// packet:IFNAME[,kernel=none|control][,fanout=yes|no][,timestamps=kernel]  An interface through a packet socket. The
+    /// interface must be up. The port works with every kernel and driver, and copies each frame once. With several workers, each has
+    /// a socket of its own, and the kernel spreads the flows over them, as always with fanout=yes. The kernel receives the same
+    /// packets too. With kernel=control (the default with --mode ip), control traffic (see xdp) goes only to the kernel, and is
+    /// counted as rx_kernel. The kernel then gets no copy of the other packets (see --kernel-copies). With timestamps=kernel,
+    /// packets have the time at which the kernel received them, and every pcap port that writes them writes that time. The port
+    /// needs root or CAP_NET_RAW.
     ///
     /// tap:IFNAME[,mac=MAC]  The far end of a TAP interface. netmem makes the interface and sets it up if there is none of that
     /// name. The port needs root or CAP_NET_ADMIN. With --mode ip the router's end of the link has a MAC address of its own, which
@@ -111,9 +111,10 @@ pub struct ForwardArgs {
     /// and may be compressed by gzip. in=- is standard input, and out=- is standard output (netmem then prints to standard error). If netmem
     /// receives only from files, the run ends when all their packets are transmitted. With --mode ip, MAC is the router's address on
     /// that link (by default made up as for tap). For a captured file, give the MAC address to which its packets were sent. With
-    /// mac=any the router receives every packet to a single station as its own. With files=N,size=MIB, the port writes FILE.0, FILE.1
-    /// and so on in turn, N files of at most MIB MiB each, the oldest anew when the last is full; all are emptied at the start. With
-    /// snap=N, it writes the first N bytes of each packet.
+    /// mac=any the router receives every packet to a single station as its own. With files=N,size=MIB, the port writes N files in
+    /// turn: FILE.0, FILE.1 and so on, of at most MIB MiB each. When one is full, the port empties the next one, which has the oldest
+    /// packets, and writes it. The port empties all N files at the start. With snap=N, the port writes only the first N bytes of
+    /// each packet.
     ///
     /// You can put a wrapper and a slash before any of these ports. fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ injects these faults into a share P of the received frames, or into every N-th frame if P is 1/N.

@@ -33,16 +33,18 @@ pub enum Speed {
 /// The files that are written in turn: when the current one is full, the oldest is discarded and written again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// Number of files, 2 to 1,000. All are made when the port is opened.
+    /// Number of files, 2 to [`Rotation::FILES_MAX`]. All are made when the port is opened.
     pub files: u32,
-    /// Maximum number of bytes of each, at least 1 MiB. A file may end 512 KiB before it, because the packets of a round are
-    /// not divided.
+    /// Maximum number of bytes of each, at least [`Rotation::BYTES_MIN`]. A file may be 512 KiB shorter, because the packets
+    /// of a round go to one file.
     pub bytes: u64,
 }
 
 impl Rotation {
-    const FILES_MAX: u32 = 1000;
-    const BYTES_MIN: u64 = 1 << 20;
+    /// Maximum number of files.
+    pub const FILES_MAX: u32 = 1000;
+    /// Minimum of [`Rotation::bytes`]: a file has room for the packets of a round.
+    pub const BYTES_MIN: u64 = 1 << 20;
 
     fn is_possible(self) -> bool {
         const { assert!(Rotation::BYTES_MIN as usize >= HEADER + BEHIND) };
@@ -154,7 +156,7 @@ pub enum PcapError {
     /// Standard output is a terminal, which no program reads as a capture.
     #[error("standard output is a terminal: send the capture to a file or to a program")]
     Terminal,
-    /// Files cannot be written in turn so.
+    /// The number or the size of the files that are written in turn is not possible.
     #[error("{} files of {} bytes: give 2 to {} files of at least {} bytes each", .0.files, .0.bytes, Rotation::FILES_MAX, Rotation::BYTES_MIN)]
     Rotation(Rotation),
     /// Files are to be written in turn, and the output is standard output.
@@ -193,7 +195,7 @@ impl PcapPort {
                 return Err(PcapError::OneFile);
             }
             Some(path) if path == Path::new(STANDARD) => Some(Target::Standard(standard_output()?)),
-            Some(_) => written(config, input.as_ref())?.map(Target::Files),
+            Some(_) => Some(Target::Files(written(config, input.as_ref())?)),
             None => None,
         };
         if input.is_none() && output.is_none() {
@@ -206,23 +208,19 @@ impl PcapPort {
 }
 
 /// Opens the files that are written.
-fn written(config: &PcapConfig, input: Option<&Input>) -> Result<Option<WrittenFiles>, PcapError> {
+fn written(config: &PcapConfig, input: Option<&Input>) -> Result<WrittenFiles, PcapError> {
     if let Some(rotation) = config.rotation.filter(|rotation| !rotation.is_possible()) {
         return Err(PcapError::Rotation(rotation));
     }
-    let mut files: Option<WrittenFiles> = None;
-    for path in config.outputs() {
+    let open = |path: PathBuf| {
         let file = OutputFile::open(&path).map_err(|error| PcapError::of(&path, error))?;
         if input.is_some_and(|input| is_same(input.file(), file.file())) {
             return Err(PcapError::SameFile(path));
         }
-        let name = path.display().to_string();
-        match (&mut files, config.rotation) {
-            (Some(files), Some(rotation)) => files.add(file, name, rotation.bytes),
-            _ => files = Some(WrittenFiles::one(file, name)),
-        }
-    }
-    Ok(files)
+        Ok((file, path.display().to_string()))
+    };
+    let files: Vec<_> = config.outputs().into_iter().map(open).collect::<Result<_, _>>()?;
+    Ok(WrittenFiles::new(files, config.rotation.map_or(u64::MAX, |rotation| rotation.bytes)))
 }
 
 fn standard_output() -> Result<File, PcapError> {

@@ -12,19 +12,14 @@ pub(super) struct WrittenFiles {
     files: Vec<(OutputFile, String)>,
     /// The file that is written.
     current: usize,
-    /// Maximum number of bytes of each; the only one of an output has none.
+    /// Maximum number of bytes of each.
     bytes_max: u64,
 }
 
 impl WrittenFiles {
-    pub(super) fn one(file: OutputFile, name: String) -> WrittenFiles {
-        WrittenFiles { files: vec![(file, name)], current: 0, bytes_max: u64::MAX }
-    }
-
-    /// Adds a file that is written in turn with the others, each up to `bytes_max`.
-    pub(super) fn add(&mut self, file: OutputFile, name: String, bytes_max: u64) {
-        self.files.push((file, name));
-        self.bytes_max = bytes_max;
+    /// Takes at least one file, each with its name. Several are written in turn, each up to `bytes_max`.
+    pub(super) fn new(files: Vec<(OutputFile, String)>, bytes_max: u64) -> WrittenFiles {
+        WrittenFiles { files, current: 0, bytes_max }
     }
 
     /// The file that is written.

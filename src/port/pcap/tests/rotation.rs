@@ -39,7 +39,7 @@ fn files_written_in_turn_have_the_last_packets_and_none_is_longer_than_it_may_be
     send(&mut fixture, &mut port, 0..16, 1500);
     assert_eq!(numbers(&paths[0]).len(), 16);
     assert!(numbers(&paths[1]).is_empty() && numbers(&paths[2]).is_empty());
-    // Some four files full.
+    // Enough for four files.
     send(&mut fixture, &mut port, 16..3000, 1500);
     let counters = port.counters();
     drop(port);
