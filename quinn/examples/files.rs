@@ -12,7 +12,7 @@ use quinn::{Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerCo
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use std::error::Error;
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
@@ -56,18 +56,23 @@ fn tls(certificate: &str, key: &str) -> Result<ServerConfig, Box<dyn Error>> {
 }
 
 fn socket(interface: &str, address: SocketAddr) -> Result<PortSocket, Box<dyn Error>> {
-    let memory = Memory::new(&MemoryConfig::default())?;
-    let mut worker = memory.worker()?;
-    let pool_config = PoolConfig { frames: 8192, dma: DmaMap::Umem, ..PoolConfig::default() };
-    let pool = Pool::new(&memory, &mut worker, &pool_config)?;
-    // 0.0.0.0 and [::] stand for all addresses of their family. Those of the other one stay with the kernel.
-    let length = if address.ip().is_unspecified() { "/0" } else { "" };
-    let take: Take = format!("udp:{}@{}{length}", address.port(), address.ip()).parse()?;
-    let xdp_config = XdpConfig { take: Some(take), ..XdpConfig::default() };
-    // A card spreads flows over its queues.
+    // A card spreads flows over its queues. Each has slots for 2,048 frames to receive and as many to send.
     let queues = XdpQueues::all_of(interface)?;
+    let frames = 4096 * queues.len();
+    let memory = Memory::new(&MemoryConfig { bytes: 2 * frames * 2048, ..MemoryConfig::default() })?;
+    let mut worker = memory.worker()?;
+    let pool_config = PoolConfig { frames, dma: DmaMap::Umem, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut worker, &pool_config)?;
+    // 0.0.0.0 stands for all addresses of IPv4, and [::] for all addresses.
+    let of = match address.ip() {
+        IpAddr::V6(ip) if ip.is_unspecified() => String::new(),
+        IpAddr::V4(ip) if ip.is_unspecified() => format!("@{ip}/0"),
+        ip => format!("@{ip}"),
+    };
+    let take: Take = format!("udp:{}{of}", address.port()).parse()?;
+    let xdp_config = XdpConfig { take: Some(take), ..XdpConfig::default() };
     let port = XdpQueues::open(&Umem::new(&memory), &mut worker, &pool, interface, &queues, &xdp_config)?;
-    Ok(PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, address))
+    Ok(PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, address)?)
 }
 
 /// Answers all requests of a connection, each in a task of its own.

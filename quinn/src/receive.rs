@@ -1,11 +1,11 @@
 //! Copies received datagrams into the buffers of quinn.
 
-use crate::state::{SEGMENTS_MAX, State};
+use crate::state::{SEGMENTS_MAX, SocketStats, State};
 use netmem::port::NextHop;
-use netmem::wire::Datagram;
+use netmem::wire::{Datagram, NoDatagram};
 use quinn::udp::{EcnCodepoint, RecvMeta};
 use std::io::{self, ErrorKind, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll, ready};
 
 impl State {
@@ -44,24 +44,20 @@ impl State {
         let most = buffers.len().min(meta.len());
         let mut filled = 0;
         while let Some(frame) = self.received.first() {
-            let found = Datagram::parse(frame.data()).ok().filter(|(datagram, _)| is_for(local, datagram));
-            let fate = match found {
-                Some((datagram, payload)) => {
-                    let hop = NextHop { src_mac: datagram.dst_mac, dst_mac: datagram.src_mac };
-                    let came = Came { datagram, payload, src: with_scope(datagram.src, local) };
+            match Came::parse(local, frame.data()) {
+                Ok(came) => {
                     let joined = filled > 0 && came.join(&mut buffers[filled - 1], &mut meta[filled - 1]);
                     if !joined && filled == most {
                         break;
                     }
-                    let is_begun = !joined && came.begin(&mut buffers[filled], &mut meta[filled]);
-                    filled += usize::from(is_begun);
-                    (joined || is_begun).then_some((datagram.src.ip(), hop))
+                    if joined || came.begin(&mut buffers[filled], &mut meta[filled]) {
+                        filled += usize::from(!joined);
+                        self.next_hops.learn(came.datagram.src.ip(), came.way_back());
+                    } else {
+                        self.counts.unreadable += 1;
+                    }
                 }
-                None => None,
-            };
-            match fate {
-                Some((from, hop)) => self.next_hops.learn(from, hop),
-                None => self.counts.ignored += 1,
+                Err(counter) => *counter(&mut self.counts) += 1,
             }
             if let Some(read) = self.received.pop_front() {
                 read.free(self.port.worker());
@@ -75,17 +71,45 @@ impl State {
 struct Came<'a> {
     datagram: Datagram,
     payload: &'a [u8],
-    /// Its sender, as quinn knows it.
+    /// Its sender and its destination, as quinn knows them.
     src: SocketAddr,
+    dst: IpAddr,
 }
 
-impl Came<'_> {
+/// The counter of frames that are freed unread for one reason.
+type Counter = fn(&mut SocketStats) -> &mut u64;
+
+fn counter_of(reason: NoDatagram) -> Counter {
+    match reason {
+        NoDatagram::BadChecksum => |counts| &mut counts.wrong_checksum,
+        _ => |counts| &mut counts.not_datagram,
+    }
+}
+
+impl<'a> Came<'a> {
+    /// Returns the datagram in a frame, if it is for the socket and of one host, to which it can be answered.
+    fn parse(local: SocketAddr, frame: &'a [u8]) -> Result<Came<'a>, Counter> {
+        let (datagram, payload) = Datagram::parse(frame).map_err(counter_of)?;
+        let (src, dst) = (as_seen(local, datagram.src), as_seen(local, datagram.dst));
+        if !is_for(local, dst) {
+            return Err(|counts| &mut counts.other_address);
+        }
+        if datagram.answer().is_none() {
+            return Err(|counts| &mut counts.unanswerable);
+        }
+        Ok(Came { datagram, payload, src, dst: dst.ip() })
+    }
+
+    /// The next hop of an answer: the datagram came from there.
+    fn way_back(&self) -> NextHop {
+        NextHop { src_mac: self.datagram.dst_mac, dst_mac: self.datagram.src_mac }
+    }
+
     /// Copies it behind those of the same sender in `buffer`, if there is room. All of them except the last must be
     /// equally long.
     fn join(&self, buffer: &mut [u8], meta: &mut RecvMeta) -> bool {
         let (len, size) = (self.payload.len(), meta.stride);
-        let is_same =
-            meta.addr == self.src && meta.dst_ip == Some(self.datagram.dst.ip()) && meta.ecn == self.ecn();
+        let is_same = meta.addr == self.src && meta.dst_ip == Some(self.dst) && meta.ecn == self.ecn();
         let are_whole = meta.len.is_multiple_of(size) && meta.len / size < SEGMENTS_MAX;
         if !is_same || !are_whole || len > size || len == 0 {
             return false;
@@ -103,7 +127,7 @@ impl Came<'_> {
         room.copy_from_slice(self.payload);
         *meta = RecvMeta::default();
         (meta.len, meta.stride) = (len, len);
-        (meta.addr, meta.dst_ip) = (self.src, Some(self.datagram.dst.ip()));
+        (meta.addr, meta.dst_ip) = (self.src, Some(self.dst));
         meta.ecn = self.ecn();
         true
     }
@@ -113,20 +137,24 @@ impl Came<'_> {
     }
 }
 
-/// Returns the address with the scope of the socket, if it is a link-local one: the sender is on the same link. quinn
-/// compares it to the address that it connected to.
-fn with_scope(mut src: SocketAddr, local: SocketAddr) -> SocketAddr {
-    if let (SocketAddr::V6(src), SocketAddr::V6(local)) = (&mut src, local)
-        && src.ip().is_unicast_link_local()
-    {
-        src.set_scope_id(local.scope_id());
+/// Returns an address as quinn knows it, which compares it to the one that it connected to. A link-local one has the scope
+/// of the socket, since the sender is on the same link. One of IPv4 is written as one of IPv6 for a socket of `[::]`, as
+/// the kernel does.
+fn as_seen(local: SocketAddr, mut address: SocketAddr) -> SocketAddr {
+    match (&mut address, local) {
+        (SocketAddr::V6(v6), SocketAddr::V6(local)) if v6.ip().is_unicast_link_local() => {
+            v6.set_scope_id(local.scope_id());
+        }
+        (SocketAddr::V4(v4), SocketAddr::V6(local)) if local.ip().is_unspecified() => {
+            address = SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port());
+        }
+        _ => {}
     }
-    src
+    address
 }
 
-/// Returns whether a datagram is for the socket, and of one host, to which it can be answered.
-fn is_for(local: SocketAddr, datagram: &Datagram) -> bool {
-    let is_here = local.ip().is_unspecified() || datagram.dst.ip() == local.ip();
-    let is_ours = datagram.dst.is_ipv4() == local.is_ipv4() && datagram.dst.port() == local.port();
-    is_here && is_ours && datagram.answer().is_some()
+/// Returns whether a datagram to `dst`, as quinn knows it, is for the socket.
+fn is_for(local: SocketAddr, dst: SocketAddr) -> bool {
+    let is_here = local.ip().is_unspecified() || dst.ip() == local.ip();
+    is_here && dst.is_ipv4() == local.is_ipv4() && dst.port() == local.port()
 }

@@ -21,6 +21,21 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// The time after which a wait without a limit ends: thirty years, as tokio has it.
 const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
+/// Why a socket could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// The address has UDP port 0.
+    #[error(
+        "{local} has UDP port 0, to which nothing can be answered: give the port whose datagrams the port takes (take=udp:PORT); \
+         nothing chooses one, as the kernel does for its own sockets"
+    )]
+    NoPort {
+        /// The address that was given.
+        local: SocketAddr,
+    },
+}
+
 /// A port that sends and receives the datagrams of one address and UDP port. See [the crate](crate).
 #[derive(Debug)]
 pub struct PortSocket {
@@ -30,30 +45,43 @@ pub struct PortSocket {
 }
 
 impl PortSocket {
-    /// Makes a socket of the address and UDP port `local`, whose datagrams the port receives. With an unspecified
-    /// address (`0.0.0.0:443`), it has all addresses whose datagrams the port receives, and answers from the address
-    /// that was asked. It cannot be a client's then. It has the addresses of one family only: datagrams of the other one
-    /// are ignored. So let the port [take](netmem::port::xdp::Take) no others from the kernel: `udp:443@0.0.0.0/0` for
-    /// `0.0.0.0:443`, and `udp:443@::/0` for `[::]:443`.
+    /// Makes a socket of the address and UDP port `local`, whose datagrams the port receives. With an unspecified address,
+    /// it has all addresses whose datagrams the port receives, and answers from the address that was asked. It cannot be a
+    /// client's then. Let the port [take](netmem::port::xdp::Take) the same datagrams from the kernel:
+    ///
+    /// | `local` | datagrams | rule of the port |
+    /// |---|---|---|
+    /// | `192.0.2.1:443` | for one address | `udp:443@192.0.2.1` |
+    /// | `0.0.0.0:443` | for all addresses of IPv4; those of IPv6 are ignored | `udp:443@0.0.0.0/0` |
+    /// | `[::]:443` | for all addresses of IPv6 and of IPv4, which quinn sees as `::ffff:192.0.2.1` | `udp:443` |
+    /// | `[::]:443` | for all addresses of IPv6; the kernel keeps those of IPv4 | `udp:443@::/0` |
     ///
     /// At most three quarters of the pool's frames are posted for reception, and no more than the port was set to
     /// ([`AsyncPort::set_posted_max`]). The rest is for transmission: a pool of fewer than 128 frames sends fewer
     /// datagrams at once. Both follow the size of the pool ([`Pool::resize`](netmem::Pool::resize)); frames that are posted
     /// already stay posted until packets come. Sockets that share a pool must be set so that together they leave frames
     /// for transmission.
-    pub fn new(port: AsyncPort, local: SocketAddr) -> PortSocket {
+    ///
+    /// # Errors
+    /// [`SocketError::NoPort`] if `local` has UDP port 0. The port is closed then, on the calling thread.
+    pub fn new(port: AsyncPort, local: SocketAddr) -> Result<PortSocket, SocketError> {
+        if local.port() == 0 {
+            return Err(SocketError::NoPort { local });
+        }
         let posted_max = port.posted_max();
         let (received, fresh, to_send) = (Batch::new(), Batch::new(), Batch::new());
         let (next_hops, counts) = (NextHops::default(), SocketStats::default());
         let mut state = State { port, posted_max, next_hops, received, fresh, to_send, counts };
         state.follow_pool();
-        PortSocket { local, state: Mutex::new(state) }
+        Ok(PortSocket { local, state: Mutex::new(state) })
     }
 
-    /// Sets the function that returns the next hop of a destination, for an endpoint that connects. If it returns None, a
-    /// datagram goes to the station from which the last one of its destination came. `ask` is called at each
-    /// transmission of quinn, and must not call the socket. If it panics, the datagrams of the transmission are not
-    /// sent, and the panic counts ([`SocketStats::next_hop_panics`]).
+    /// Sets the function that returns the next hop of a destination. An endpoint that connects needs it, and so does a
+    /// server behind several routers, or one that sends to clients which have been quiet for long: what was learned is
+    /// forgotten after datagrams from 16,384 other addresses ([`NextHops`]). If the function returns None, a datagram goes
+    /// to the station from which the last one of its destination came. `ask` is called at each transmission of quinn, and
+    /// must not call the socket. If it panics, the datagrams of the transmission are not sent, and the panic counts
+    /// ([`SocketStats::next_hop_panics`]).
     pub fn set_next_hop(&self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         self.lock().next_hops.set_ask(ask);
     }

@@ -13,19 +13,18 @@ impl State {
     /// Sends all datagrams of `transmit`, or none if there is no room for all. A datagram that cannot be sent is lost and
     /// counted, as if it were lost on the way: an error would end the connection at once.
     pub fn try_send(&mut self, local: SocketAddr, transmit: &Transmit<'_>) -> io::Result<()> {
-        let (to, contents) = (transmit.destination, transmit.contents);
+        let contents = transmit.contents;
         let size = transmit.segment_size.unwrap_or(contents.len()).max(1);
         let count = contents.len().div_ceil(size);
-        let from = transmit.src_ip.unwrap_or(local.ip());
-        if from.is_unspecified() || from.is_ipv4() != to.is_ipv4() || is_mapped(to.ip()) {
+        let Some((src, dst)) = ends(local, transmit) else {
             self.counts.unaddressable += count as u64;
             return Ok(());
-        }
+        };
         if count > self.follow_pool() {
             self.counts.too_many += count as u64;
             return Ok(());
         }
-        let Some(hop) = self.next_hop(to.ip()) else {
+        let Some(hop) = self.next_hop(dst.ip()) else {
             self.counts.no_next_hop += count as u64;
             return Ok(());
         };
@@ -35,14 +34,16 @@ impl State {
         let datagram = Datagram {
             src_mac: hop.src_mac,
             dst_mac: hop.dst_mac,
-            src: SocketAddr::new(from, local.port()),
-            dst: to,
+            src,
+            dst,
             hop_limit: HOP_LIMIT,
             tos: transmit.ecn.map_or(0, |ecn| ecn as u8),
         };
+        // The room of every frame, and not of this one: quinn takes a length that was acknowledged for the path's.
+        let payload_max = self.port.pool().room().saturating_sub(datagram.headers_len());
         for payload in contents.chunks(size) {
             let Some(mut frame) = self.fresh.pop_front() else { break };
-            if write(&datagram, payload, &mut frame).is_some() {
+            if payload.len() <= payload_max && write(&datagram, payload, &mut frame).is_some() {
                 // There is room: it was checked.
                 drop(self.to_send.push(frame));
             } else {
@@ -89,10 +90,13 @@ impl State {
     }
 }
 
-/// Returns whether this is an address of IPv4 in the form of IPv6, in which quinn gives it to sockets of IPv6. On the
-/// link there is no such address.
-fn is_mapped(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
+/// Returns the source and the destination on the link. quinn writes an address of IPv4 as one of IPv6
+/// (`::ffff:192.0.2.1`) for sockets of IPv6. Returns None without a source address, and if the two families differ.
+fn ends(local: SocketAddr, transmit: &Transmit<'_>) -> Option<(SocketAddr, SocketAddr)> {
+    let src = transmit.src_ip.unwrap_or(local.ip()).to_canonical();
+    let dst = transmit.destination.ip().to_canonical();
+    let fit = !src.is_unspecified() && src.is_ipv4() == dst.is_ipv4();
+    fit.then(|| (SocketAddr::new(src, local.port()), SocketAddr::new(dst, transmit.destination.port())))
 }
 
 /// Writes the payload and the headers before it to an empty frame. Returns None if it has no room.

@@ -85,7 +85,7 @@ fn socket(port: impl Port + 'static) -> (Arc<PortSocket>, Pool) {
     let mut worker = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
     let port = AsyncPort::new(Box::new(port), worker, pool.clone()).unwrap();
-    (Arc::new(PortSocket::new(port, "192.0.2.1:443".parse().unwrap())), pool)
+    (Arc::new(PortSocket::new(port, "192.0.2.1:443".parse().unwrap()).unwrap()), pool)
 }
 
 fn endpoint(socket: &Arc<PortSocket>) -> Endpoint {

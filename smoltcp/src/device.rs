@@ -179,8 +179,9 @@ impl PortDevice {
         self.posted_max.map_or(most, |set| set.min(most))
     }
 
-    /// Sets the function that returns the next hop of a destination, for sockets that connect. If it returns None, a
-    /// packet goes to the station from which the last one of its destination came. `ask` is called for each packet. Only
+    /// Sets the function that returns the next hop of a destination, for sockets that connect, and for a server with several
+    /// routers or with peers that are quiet for long ([`NextHops`]). If it returns None, a packet goes to the station from
+    /// which the last one of its destination came. `ask` is called for each packet. Only
     /// [beside the kernel](PortDevice::beside_kernel).
     pub fn set_next_hop(&mut self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         if let Some(next_hops) = &mut self.next_hops {

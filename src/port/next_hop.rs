@@ -21,7 +21,9 @@ pub struct NextHop {
 
 /// The next hops of destinations, given by a function or learned from received packets. At most 16,384 are known.
 /// Beyond that number, each new destination replaces the oldest one that was not looked up since it was last passed
-/// over. So a flood of false source addresses leaves those that are in use.
+/// over. So a flood of false source addresses leaves those that are in use. A destination that was replaced is reached
+/// by the station from which most of those that were replaced came, which is the router of a server with many clients.
+/// Give a function ([`NextHops::set_ask`]) if that is not enough, as with several routers.
 ///
 /// A packet with a false source address teaches a false next hop for that address, until the next packet from the true
 /// one comes. A station on the link can do the same to ARP.
@@ -52,7 +54,29 @@ pub struct NextHops {
     places: HashMap<IpAddr, usize>,
     /// The index in `known` of the destination that is replaced next, unless it was looked up.
     oldest: usize,
+    replaced: Majority,
     ask: Option<Box<dyn FnMut(IpAddr) -> Option<NextHop> + Send>>,
+}
+
+/// The next hop of most destinations that were replaced, found by a majority vote of constant size (Boyer and Moore).
+#[derive(Debug, Default)]
+struct Majority {
+    hop: Option<NextHop>,
+    /// The votes for `hop` less those for others since it was chosen, at most [`KNOWN_MAX`]: so a router that is replaced
+    /// loses its majority.
+    lead: usize,
+}
+
+impl Majority {
+    fn vote(&mut self, hop: NextHop) {
+        if self.lead == 0 {
+            (self.hop, self.lead) = (Some(hop), 1);
+        } else if self.hop == Some(hop) {
+            self.lead = (self.lead + 1).min(KNOWN_MAX);
+        } else {
+            self.lead -= 1;
+        }
+    }
 }
 
 /// A known destination.
@@ -103,10 +127,12 @@ impl NextHops {
         self.oldest = (place + 1) % KNOWN_MAX;
         let forgotten = std::mem::replace(&mut self.known[place], known);
         self.places.remove(&forgotten.destination);
+        self.replaced.vote(forgotten.hop);
         place
     }
 
-    /// Returns the next hop of a destination: the function's, or else the learned one. None if it is not known.
+    /// Returns the next hop of a destination: the function's, or else the learned one. If it is not known, the next hop of
+    /// most destinations that were replaced, and None as long as none was.
     ///
     /// # Cost
     /// A call of the function, if there is one. Without an answer, a look into the table.
@@ -114,7 +140,8 @@ impl NextHops {
         if let Some(hop) = self.ask.as_mut().and_then(|ask| ask(of)) {
             return Some(hop);
         }
-        let known = &mut self.known[*self.places.get(&of)?];
+        let Some(place) = self.places.get(&of) else { return self.replaced.hop };
+        let known = &mut self.known[*place];
         known.is_used = true;
         Some(known.hop)
     }
@@ -142,7 +169,7 @@ mod tests {
         (0..2 * KNOWN_MAX).for_each(|n| next_hops.learn(address(n), HOP));
         assert_eq!((next_hops.known.len(), next_hops.places.len()), (KNOWN_MAX, KNOWN_MAX));
         assert_eq!(next_hops.get(address(2 * KNOWN_MAX - 1)), Some(HOP), "the newest is among them");
-        assert_eq!(next_hops.get(address(KNOWN_MAX - 1)), None, "the oldest are not");
+        assert!(!next_hops.places.contains_key(&address(KNOWN_MAX - 1)), "the oldest are not");
         next_hops.learn(address(7), NextHop { src_mac: HOP.src_mac, dst_mac: MacAddr::new([1; 6]) });
         assert!(next_hops.get(address(7)).is_none_or(|known| known == HOP), "a group is nobody's next hop");
     }
@@ -164,7 +191,7 @@ mod tests {
         next_hops.learn(address(200_000), moved);
         (300_000..301_000).for_each(|n| next_hops.learn(address(n), HOP));
         assert_eq!(next_hops.get(address(200_000)), Some(moved));
-        let known = new.filter(|n| next_hops.get(address(*n)).is_some()).count();
+        let known = new.filter(|n| next_hops.places.contains_key(&address(*n))).count();
         assert_eq!((known, next_hops.known.len()), (100, KNOWN_MAX));
     }
 
@@ -188,7 +215,23 @@ mod tests {
         (0..KNOWN_MAX).for_each(|n| next_hops.learn(address(n), HOP));
         assert!((0..KNOWN_MAX).all(|n| next_hops.get(address(n)).is_some()));
         next_hops.learn(address(KNOWN_MAX), HOP);
-        assert_eq!((next_hops.get(address(0)), next_hops.get(address(1))), (None, Some(HOP)));
-        assert_eq!(next_hops.get(address(KNOWN_MAX)), Some(HOP));
+        let is_known = |n| next_hops.places.contains_key(&address(n));
+        assert_eq!((is_known(0), is_known(1), is_known(KNOWN_MAX)), (false, true, true));
+    }
+
+    /// Seen: one datagram came from each of 40,000 addresses while a client waited, and its answer had no next hop.
+    #[test]
+    fn a_quiet_client_behind_the_router_is_reached_after_a_flood_and_a_router_that_was_replaced_is_left() {
+        let mut next_hops = NextHops::default();
+        let (client, neighbour) = (address(7), NextHop { dst_mac: MacAddr::new([6; 6]), ..HOP });
+        next_hops.learn(client, HOP);
+        (0..100).for_each(|n| next_hops.learn(address(1000 + n), neighbour));
+        (10_000..50_000).for_each(|n| next_hops.learn(address(n), HOP));
+        assert!(!next_hops.places.contains_key(&client));
+        assert_eq!(next_hops.get(client), Some(HOP));
+
+        let replaced = NextHop { dst_mac: MacAddr::new([8; 6]), ..HOP };
+        (100_000..100_000 + 4 * KNOWN_MAX).for_each(|n| next_hops.learn(address(n), replaced));
+        assert_eq!(next_hops.get(client), Some(replaced));
     }
 }
