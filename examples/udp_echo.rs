@@ -6,7 +6,7 @@
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Take, TakeRule, XdpConfig, XdpGrant, XdpQueues};
 use netmem::wire::{Datagram, ipv4};
-use netmem::{Batch, DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Umem, Worker, XdpPort};
+use netmem::{Batch, DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Umem, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::error::Error;
 
@@ -34,8 +34,8 @@ fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
     let config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
     let umem = Umem::new(&memory);
     let mut port: Box<dyn Port> = if is_granted {
-        let grant = XdpGrant::ask(interface.as_ref())?; // one queue
-        Box::new(XdpPort::open_granted(&umem, &mut worker, &pool, grant, &config)?)
+        let grant = XdpGrant::ask(interface.as_ref())?;
+        Box::new(XdpQueues::open_granted(&umem, &mut worker, &pool, grant, &config)?)
     } else {
         // A card spreads flows over its queues.
         let queues = XdpQueues::all_of(interface)?;

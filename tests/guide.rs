@@ -306,7 +306,7 @@ fn every_type_and_call_that_the_guide_names_is_in_the_library() {
                     });
                 let types = words(span).filter(|word| word.starts_with(char::is_uppercase));
                 let types = types.filter(|word| word.contains(char::is_lowercase));
-                let is_file = [".rs", ".sh", ".md", ".html", ".toml", ".yml", ".service", "netmem "]
+                let is_file = [".rs", ".sh", ".sock", ".md", ".html", ".toml", ".yml", ".service", "netmem "]
                     .iter()
                     .any(|end| span.contains(end));
                 for name in called.chain(types).filter(|name| !is_file && !OTHERS.contains(name)) {

@@ -148,7 +148,7 @@ impl<'a> Wanted<'a> {
                 (Kind::Packet, interface)
             }
             // It takes packets from others, whatever becomes of them.
-            DeviceSpec::Xdp(xdp) if xdp.take.is_none() => (Kind::Xdp, &xdp.interface),
+            DeviceSpec::Xdp(xdp) if xdp.take.is_none() && xdp.grant.is_none() => (Kind::Xdp, &xdp.interface),
             _ => return None,
         };
         Netdev::open(interface).ok().map(|netdev| Wanted { port, index: netdev.index(), kind })

@@ -117,8 +117,9 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
 }
 
 fn grant(args: &GrantArgs, take: &Take) -> Result<XdpGrant, String> {
-    let (interface, queue) = (&args.port.interface, args.port.queue);
-    XdpGrant::new(interface, queue, XdpModePreference::default(), take).map_err(|error| error.to_string())
+    let queues = args.port.of_worker(0, 1, args.port.count(1)?);
+    XdpGrant::new(&args.port.interface, &queues, XdpModePreference::default(), take)
+        .map_err(|error| error.to_string())
 }
 
 fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest, limits: &mut Limits) {

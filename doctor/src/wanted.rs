@@ -78,6 +78,8 @@ pub struct XdpPlace {
     pub mode: XdpModePreference,
     /// True if the port takes only some of the packets, and the kernel gets the others.
     pub is_partial: bool,
+    /// True if a process with the privileges opens its sockets and attaches its program (`netmem grant`).
+    pub is_granted: bool,
     /// True if the port takes no packet at all: it only transmits, and in copy mode needs no program.
     pub takes_none: bool,
     /// True if the port is to be in copy mode, also where zero-copy is possible.

@@ -1,8 +1,10 @@
-//! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel.
+//! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel. Or the queues
+//! and packets that another process grants.
 
 use super::options::Keys;
 use netmem::port::xdp::{Punt, Take, XdpError, XdpModePreference, XdpQueues, ZeroCopy};
 use std::fmt;
+use std::path::PathBuf;
 
 /// An AF_XDP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub struct XdpSpec {
     pub mode: Option<XdpModePreference>,
     /// Whether the device may use the packet memory itself.
     pub copy: ZeroCopy,
+    /// The socket of the process that grants the queues, the packets and the mode ([`XdpGrant`](netmem::port::xdp::XdpGrant));
+    /// None if this process opens them itself.
+    pub grant: Option<PathBuf>,
 }
 
 /// The number of an interface's queues that a port has.
@@ -71,6 +76,11 @@ impl XdpSpec {
         (number..count).step_by(workers.max(1)).map(|queue| self.queue.saturating_add(queue)).collect()
     }
 
+    fn names_what_is_granted(&self) -> bool {
+        let is_of_each = self.queue == 0 && self.queues == QueueCount::EachWorker;
+        !is_of_each || self.take.is_some() || self.punt.is_some() || self.mode.is_some()
+    }
+
     fn all(&self) -> Result<u32, String> {
         let all = XdpQueues::all_of(&self.interface).map_err(|error| error.to_string())?;
         let queues = all.len() as u32;
@@ -91,9 +101,9 @@ const QUEUES_MAX: u32 = 1024;
 /// The keys of an xdp port.
 const KEYS: Keys = Keys {
     kind: "xdp",
-    names: &["queues", "kernel", "take", "mode", "copy"],
+    names: &["queues", "kernel", "take", "mode", "copy", "grant"],
     form: "queues=N or queues=all, kernel=none, kernel=neighbours or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1, \
-           mode=auto, mode=native or mode=generic, copy=auto, copy=yes or copy=no",
+           mode=auto, mode=native or mode=generic, copy=auto, copy=yes or copy=no, grant=PATH of netmem grant",
 };
 
 /// Parses the text behind `xdp:`.
@@ -110,7 +120,8 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     let queue =
         queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
     let (queues, copy) = (QueueCount::EachWorker, ZeroCopy::Try);
-    let mut spec = XdpSpec { interface, queue, queues, punt: None, take: None, mode: None, copy };
+    let mut spec =
+        XdpSpec { interface, queue, queues, punt: None, take: None, mode: None, copy, grant: None };
     for option in KEYS.options(rest)? {
         match option {
             ("queues", "all") => spec.queues = QueueCount::All,
@@ -131,8 +142,14 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
             ("copy", "auto") => spec.copy = ZeroCopy::Try,
             ("copy", "yes") => spec.copy = ZeroCopy::Never,
             ("copy", "no") => spec.copy = ZeroCopy::Require,
+            ("grant", path) if !path.is_empty() => spec.grant = Some(path.into()),
             _ => return Err(KEYS.refuse(option)),
         }
+    }
+    if spec.grant.is_some() && spec.names_what_is_granted() {
+        return Err("xdp: with grant=PATH the other process decides about the queues, the packets and the mode: leave the queue, \
+                    queues=, take=, kernel= and mode= out"
+            .into());
     }
     Ok(spec)
 }
@@ -168,7 +185,11 @@ impl fmt::Display for XdpSpec {
             ZeroCopy::Try => "",
             ZeroCopy::Never => ",copy=yes",
             ZeroCopy::Require => ",copy=no",
-        })
+        })?;
+        match &self.grant {
+            Some(path) => write!(f, ",grant={}", path.display()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -186,8 +207,8 @@ mod tests {
         ] {
             let spec = xdp(text).unwrap();
             let (queues, copy) = (QueueCount::EachWorker, ZeroCopy::Try);
-            let wanted =
-                XdpSpec { interface: "eth0".into(), queue, queues, punt, take: None, mode: None, copy };
+            let (interface, take, mode, grant) = ("eth0".to_owned(), None, None, None);
+            let wanted = XdpSpec { interface, queue, queues, punt, take, mode, copy, grant };
             assert_eq!(spec, wanted);
             assert_eq!(spec.to_string(), format!("xdp:{text}"));
         }
@@ -231,6 +252,22 @@ mod tests {
             let error = xdp(bad).unwrap_err();
             assert!(error.contains("mode=generic") && error.contains("copy=no"), "{error}");
         }
+    }
+
+    /// Wanted: a C program, or `netmem forward`, without privileges.
+    #[test]
+    fn a_grant_is_written_behind_the_interface_and_leaves_the_rest_to_the_other_process() {
+        for text in ["eth0,grant=/run/dns.sock", "eth0,copy=yes,grant=@dns"] {
+            let spec = xdp(text).unwrap();
+            assert!(spec.grant.is_some());
+            assert_eq!(spec.to_string(), format!("xdp:{text}"));
+        }
+        for beside in ["take=udp:53", "queues=all", "queues=2", "kernel=none", "mode=native"] {
+            let error = xdp(&format!("eth0,{beside},grant=@dns")).unwrap_err();
+            assert!(error.contains("the other process decides"), "{beside}: {error}");
+        }
+        assert!(xdp("eth0:1,grant=@dns").unwrap_err().contains("leave the queue"));
+        assert!(xdp("eth0,grant=").unwrap_err().contains("grant=PATH of netmem grant"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn a_granted_echo_ends_with_the_reason_when_its_interface_is_removed() {
     let request = listener.accept().expect("a request");
     let take = "udp:7".parse().expect("a rule");
     let grant =
-        bed.dut.inside(|| XdpGrant::new("one", 0, XdpModePreference::default(), &take)).expect("a grant");
+        bed.dut.inside(|| XdpGrant::new("one", &[0], XdpModePreference::default(), &take)).expect("a grant");
     request.give(&grant).expect("given");
     drop(grant);
     wait_until("the echo has its interface", || bed.program("one").is_some() && bed.sockets() == 1);

@@ -357,7 +357,7 @@ fn a_granted_port_without_privileges_has_failed_when_its_interface_is_removed() 
         veth("a0", "a1", 1);
         let Bench { umem, mut w, pool, .. } = bench(256);
         let take = "udp:7".parse().unwrap();
-        let grant = XdpGrant::new("a0", 0, XdpModePreference::default(), &take).unwrap();
+        let grant = XdpGrant::new("a0", &[0], XdpModePreference::default(), &take).unwrap();
         let _without = Without::these(capabilities(None).unwrap().effective);
         let mut port = XdpPort::open_granted(&umem, &mut w, &pool, grant, &small()).unwrap();
         assert_eq!((port.state(), port.is_failed()), (PortState::Up, false));

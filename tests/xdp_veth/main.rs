@@ -6,6 +6,7 @@ mod absence;
 mod close;
 mod coverage;
 mod forked;
+mod granted;
 mod health;
 mod lookup;
 mod mirror;

@@ -16,7 +16,7 @@ use netmem::port::memif::MemifError;
 use netmem::port::pcap::PcapError;
 use netmem::port::tap::TapError;
 use netmem::port::trace::TraceError;
-use netmem::port::xdp::XdpError;
+use netmem::port::xdp::{GrantError, XdpError};
 use netmem::{Batch, Pool, Worker};
 use netmem_ports::{DeviceSpec, OpenError, PacketSpec, PortPlace, PortSpec, port_spec};
 use std::ffi::{CString, c_char, c_int};
@@ -52,6 +52,9 @@ const RING: u32 = 2048;
 /// queues of it only if it, or this one, gives take=none.
 /// mode=native or mode=generic chooses where the program runs, and copy=yes or copy=no whether frames are copied;
 /// -EINVAL if the driver cannot do it. By default the port takes the best that it can get: see netmem_port_detail.
+/// With grant=PATH, as in xdp:eth0,grant=/run/dns.sock, the program needs no capability: netmem grant listens at PATH,
+/// hands over the open sockets and the attached program, and decides about the queues, the packets and the mode.
+/// -EACCES if it refuses.
 /// A packet port gets copies: the kernel receives each packet too. If a packet for an address of this host has no
 /// socket there, the kernel answers it with ICMP "port unreachable" or a TCP reset. A server of such an address uses
 /// an xdp port with take=, or a firewall rule that drops its packets in the kernel's input. With kernel=control the
@@ -210,6 +213,8 @@ fn failure(error: OpenError) -> Failure {
         }
         OpenError::Memif(MemifError::Queues { .. } | MemifError::Path { .. }) => EINVAL,
         OpenError::Xdp(ref error) | OpenError::NoQueueForWorker { ref error, .. } => of_xdp(error),
+        OpenError::GrantedOther { .. } => EINVAL,
+        OpenError::Grant { ref error, .. } => of_grant(error),
         OpenError::Memif(
             MemifError::Listen { errno, .. }
             | MemifError::Group { errno, .. }
@@ -248,6 +253,15 @@ fn of_xdp(error: &XdpError) -> i32 {
         XdpError::NotPermitted { .. } => EPERM,
         XdpError::LockedMemory { .. } => ENOMEM,
         XdpError::NoDescriptor { errno, .. } => known(errno.raw_os_error()),
+        _ => EIO,
+    }
+}
+
+fn of_grant(error: &GrantError) -> i32 {
+    match error {
+        GrantError::Connect { errno, .. } => known(errno.raw_os_error()),
+        GrantError::Refused(_) | GrantError::OtherUser { .. } => EACCES,
+        GrantError::NoRoom => EMFILE,
         _ => EIO,
     }
 }

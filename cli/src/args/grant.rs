@@ -3,22 +3,22 @@
 use super::port::PortParser;
 use clap::Args;
 use netmem::port::xdp::ZeroCopy;
-use netmem_ports::{DeviceSpec, QueueCount, XdpSpec, port_spec};
+use netmem_ports::{DeviceSpec, XdpSpec, port_spec};
 use std::path::PathBuf;
 
-/// Hand a queue of an interface to a server without privileges. The server gets the packets that match RULES, and the kernel all others.
+/// Hand queues of an interface to a server without privileges. The server gets the packets that match RULES, and the kernel all others.
 ///
-/// A server that connects to the socket gets one port and keeps it until the server ends. It gets an open AF_XDP socket and the
-/// attached program by SCM_RIGHTS. This process keeps neither, so when the server ends in any way, the interface is as before.
-/// The server asks with XdpGrant::ask of the library and needs no capability. It must be allowed to lock its memory: above 8 MiB,
-/// set LimitMEMLOCK of its unit, or ulimit -l. netmem grant ends at Ctrl-C or SIGTERM; servers go on.
+/// A server that connects to the socket gets the queues and keeps them until it ends. It gets an open AF_XDP socket for each and
+/// the attached program by SCM_RIGHTS. This process keeps none, so when the server ends in any way, the interface is as before.
+/// The server asks by a port xdp:IFNAME,grant=PATH or with XdpGrant::ask of the library, and needs no capability. It must be
+/// allowed to lock its memory: above 8 MiB, set LimitMEMLOCK of its unit, or ulimit -l. netmem grant ends at Ctrl-C or SIGTERM; servers go on.
 /// Of each user, 32 requests are answered at once and then one a second; of all users together, 128 at once and then eight a
 /// second. Of the lines about them, 32 are printed at once and then one a second, for all users together.
 ///
-/// Example: netmem grant --port xdp:eth0,take=udp:53 --to /run/dns.sock --mode 660 --group 65534
+/// Example: netmem grant --port xdp:eth0,queues=all,take=udp:53 --to /run/dns.sock --mode 660 --group 65534
 #[derive(Debug, Args)]
 pub struct GrantArgs {
-    /// xdp:IFNAME[:QUEUE],take=RULES: the queue and the rules of the packets to take, as in netmem forward --port
+    /// xdp:IFNAME[:QUEUE][,queues=N],take=RULES: the queues (one without queues=, or all) and the packets to take
     #[arg(long, value_name = "PORT", value_parser = PortParser(xdp_that_takes))]
     pub port: XdpSpec,
 
@@ -40,45 +40,41 @@ fn octal(text: &str) -> Result<u32, String> {
     bits.ok_or_else(|| format!("{text:?} are not permission bits: give three octal digits, as 660"))
 }
 
-/// One queue of AF_XDP, part of whose packets are taken.
+/// Queues of AF_XDP, part of whose packets are taken.
 fn xdp_that_takes(text: &str) -> Result<XdpSpec, String> {
     let spec = port_spec(text)?;
     match spec.device {
-        DeviceSpec::Xdp(xdp) if spec.wraps.is_empty() && xdp.take.is_some() && is_alone(&xdp) => Ok(xdp),
-        _ => Err("give xdp:IFNAME,take=RULES or xdp:IFNAME:QUEUE,take=RULES, one queue of which some packets are taken".into()),
+        DeviceSpec::Xdp(xdp) if spec.wraps.is_empty() && xdp.take.is_some() && leaves_the_rest(&xdp) => Ok(xdp),
+        _ => Err("give xdp:IFNAME,queues=all,take=RULES or xdp:IFNAME:QUEUE,take=RULES: queues of which some packets are taken".into()),
     }
 }
 
-/// Whether the port is one queue, and says nothing else of what stays with the kernel, nor of the mode or copies: the
-/// server chooses those.
-fn is_alone(xdp: &XdpSpec) -> bool {
-    xdp.queues == QueueCount::EachWorker
-        && xdp.punt.is_none()
-        && xdp.mode.is_none()
-        && xdp.copy == ZeroCopy::Try
+/// Whether the port says nothing else of what stays with the kernel, nor of the mode or copies: the server chooses those.
+fn leaves_the_rest(xdp: &XdpSpec) -> bool {
+    xdp.grant.is_none() && xdp.punt.is_none() && xdp.mode.is_none() && xdp.copy == ZeroCopy::Try
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Seen: of a port with `queues=all` one queue was granted, and the log said that the port was.
     #[test]
-    fn a_port_of_several_queues_or_with_other_packets_for_the_kernel_is_not_granted() {
-        for good in ["xdp:eth0,take=udp:53", "xdp:eth0:3,take=udp:53+tcp:53"] {
+    fn a_port_of_all_packets_or_with_other_packets_for_the_kernel_is_not_granted() {
+        let good =
+            ["xdp:eth0,take=udp:53", "xdp:eth0:3,take=udp:53+tcp:53", "xdp:eth0,queues=all,take=udp:53"];
+        for good in good {
             assert_eq!(xdp_that_takes(good).unwrap().to_string(), good);
         }
         for bad in [
             "xdp:eth0",
             "packet:eth0",
-            "xdp:eth0,queues=all,take=udp:53",
-            "xdp:eth0,queues=1,take=udp:53",
+            "xdp:eth0,grant=/run/dns.sock",
             "xdp:eth0,kernel=control,take=udp:53",
             "xdp:eth0,take=udp:53,mode=native",
             "xdp:eth0,take=udp:53,copy=yes",
         ] {
             assert!(
-                xdp_that_takes(bad).unwrap_err().contains("one queue of which some packets are taken"),
+                xdp_that_takes(bad).unwrap_err().contains("queues of which some packets are taken"),
                 "{bad}"
             );
         }

@@ -106,9 +106,11 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     XdpPlace {
         interface: spec.interface.clone(),
         queue: spec.queue,
-        queues: spec.queues.number(setup.workers),
+        // What is granted is not known before.
+        queues: spec.queues.number(setup.workers).filter(|_| spec.grant.is_none()),
         mode: spec.mode.unwrap_or(setup.xdp_mode),
-        is_partial: spec.take.is_some(),
+        is_partial: spec.take.is_some() || spec.grant.is_some(),
+        is_granted: spec.grant.is_some(),
         takes_none: spec.take.as_ref().is_some_and(|take| take.rules().is_empty()),
         copies: spec.copy == ZeroCopy::Never,
         leaves_control: spec.punt.unwrap_or(setup.punt) == Punt::Control,

@@ -74,6 +74,7 @@ impl SandboxPlan {
         let met = |role: Role| {
             let path = move |port: &PortSpec| match &port.device {
                 DeviceSpec::Memif { path, config, .. } if config.role == role => Some(path.clone()),
+                DeviceSpec::Xdp(xdp) if role == Role::Client => xdp.grant.clone(),
                 _ => None,
             };
             ports.iter().filter_map(path).collect()

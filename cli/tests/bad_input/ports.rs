@@ -48,7 +48,7 @@ fn the_secret_of_a_refused_port_is_not_shown() {
         let help = command.split(' ').next().unwrap();
         refused(&format!("{command} --port {port}"), &format!("{line} (see netmem {help} --help)"));
     }
-    let grant = "give xdp:IFNAME,take=RULES or xdp:IFNAME:QUEUE,take=RULES, one queue of which some packets are taken";
+    let grant = "give xdp:IFNAME,queues=all,take=RULES or xdp:IFNAME:QUEUE,take=RULES: queues of which some packets are taken";
     let line = shown("--port <PORT>", "memif:/m.sock,secret=open-sesame", grant);
     refused(
         "grant --port memif:/m.sock,secret=open-sesame --to /run/x.sock",

@@ -1,10 +1,10 @@
 //! Tests of `netmem grant`: a server that runs as a user without any privilege has a part of an interface.
 
 use crate::running::wait_while_it_runs;
-use crate::testbed::{Namespace, Testbed, Wiring, example, listens, scratch};
+use crate::testbed::{Namespace, Testbed, Wiring, example, host_mac, listens, scratch};
 use std::io::Read;
 use std::net::UdpSocket;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,17 +59,21 @@ impl Drop for Process {
     }
 }
 
-/// The example, in a place where any user can run it, and a socket. Both are removed when this is dropped.
+/// A program, in a place where any user can run it, and a socket. Both are removed when this is dropped.
 struct Files {
     program: PathBuf,
     socket: PathBuf,
 }
 
 impl Files {
+    /// Of the example `udp_echo`.
     fn new(name: &str) -> Files {
-        let built = example("netmem", "udp_echo");
+        Files::of(&example("netmem", "udp_echo"), name)
+    }
+
+    fn of(built: &Path, name: &str) -> Files {
         let at = |end: &str| scratch(&format!("{name}-{end}"));
-        let files = Files { program: at("echo"), socket: at("socket") };
+        let files = Files { program: at("program"), socket: at("socket") };
         // By cp: the kernel runs no file that a child of another test thread may still have open for writing.
         let copied = Command::new("cp").arg(built).arg(&files.program).status();
         assert!(copied.expect("cp").success());
@@ -84,20 +88,26 @@ impl Drop for Files {
     }
 }
 
-/// Starts the echo server as the user without privileges, who may lock as much memory as any user.
+/// Starts the echo server without privileges.
 fn serve(bed: &Testbed, files: &Files) -> Process {
-    let (program, socket, nobody) = (files.program.display(), files.socket.display(), nobody());
+    unprivileged(bed, files, &format!("{} 7", files.socket.display()))
+}
+
+/// Starts the program as the user without privileges, who may lock as much memory as any user.
+fn unprivileged(bed: &Testbed, files: &Files, words: &str) -> Process {
+    let (program, nobody) = (files.program.display(), nobody());
     let without = "--clear-groups --inh-caps=-all --bounding-set=-all";
-    let words = format!("--reuid={nobody} --regid={nobody} {without} {program} {socket} 7");
+    let words = format!("--reuid={nobody} --regid={nobody} {without} {program} {words}");
     Process::start(&bed.dut, "setpriv", &words)
 }
 
 fn grant(bed: &Testbed, files: &Files) -> Process {
-    let words = format!(
-        "grant --port xdp:one,take=udp:7 --to {} --mode 660 --group {}",
-        files.socket.display(),
-        nobody()
-    );
+    grant_port(bed, files, "xdp:one,take=udp:7")
+}
+
+fn grant_port(bed: &Testbed, files: &Files, port: &str) -> Process {
+    let words =
+        format!("grant --port {port} --to {} --mode 660 --group {}", files.socket.display(), nobody());
     let mut process = Process::start(&bed.dut, env!("CARGO_BIN_EXE_netmem"), &words);
     wait_while_it_runs(&mut process.0, "it listens", || bed.dut.inside(|| listens(&files.socket)));
     process
@@ -121,7 +131,11 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn lay() -> Option<Testbed> {
-    let bed = Testbed::lay(Wiring::Bridged, &["ping", "setpriv"])?;
+    lay_with_queues(1)
+}
+
+fn lay_with_queues(queues: u32) -> Option<Testbed> {
+    let bed = Testbed::lay_with_queues(Wiring::Bridged, queues, &["ping", "setpriv"])?;
     bed.dut.ip(&format!("addr add {SERVER}/24 dev one"));
     Some(bed)
 }
@@ -183,5 +197,48 @@ fn a_server_that_is_killed_and_started_again_at_once_is_not_refused_its_memory()
         ask(&bed, &mut server, format!("round {round}").as_bytes());
         server.kill();
     }
+    bed.assert_nothing_left();
+}
+
+/// Wanted: a grant had one queue, so a card had to be reduced to one first.
+#[test]
+fn a_server_without_privileges_has_all_queues_of_an_interface() {
+    let _alone = alone();
+    let Some(bed) = lay_with_queues(4) else { return };
+    let files = Files::new("granted-queues");
+    let _granter = grant_port(&bed, &files, "xdp:one,queues=all,take=udp:7");
+    for _ in 0..2 {
+        let mut server = serve(&bed, &files);
+        // Each client's flow comes by the queue of its hash.
+        (0..16).for_each(|client| ask(&bed, &mut server, format!("client {client}").as_bytes()));
+        assert_eq!(bed.sockets(), 4);
+        server.kill();
+        bed.assert_nothing_left();
+    }
+}
+
+/// Wanted: `netmem forward`, and every program that opens ports by their strings, without privileges.
+#[test]
+fn two_workers_without_privileges_forward_by_the_queues_that_they_were_granted() {
+    let _alone = alone();
+    let Some(bed) = Testbed::lay_with_queues(Wiring::Routed, 2, &["ping", "setpriv"]) else { return };
+    let netmem = Path::new(env!("CARGO_BIN_EXE_netmem"));
+    let (one, two) = (Files::of(netmem, "granted-one"), Files::of(netmem, "granted-two"));
+    let _granters = (
+        grant_port(&bed, &one, "xdp:one,queues=all,take=icmp"),
+        grant_port(&bed, &two, "xdp:two,queues=all,take=icmp"),
+    );
+    let words = format!(
+        "forward --port xdp:one,grant={} --port xdp:two,grant={} --mode ip --route 10.77.1.0/24,one,{} --route \
+         10.77.2.0/24,two,{} --workers 2 --frames 1024 --ring 256",
+        one.socket.display(),
+        two.socket.display(),
+        host_mac(1),
+        host_mac(2),
+    );
+    let mut forwarder = unprivileged(&bed, &one, &words);
+    wait_while_it_runs(&mut forwarder.0, "it has all queues", || bed.sockets() == 4);
+    bed.h1.ping(&bed.address(2), 20, "-i 0.01");
+    forwarder.kill();
     bed.assert_nothing_left();
 }

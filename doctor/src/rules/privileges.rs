@@ -23,7 +23,7 @@ fn capabilities(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let makes_tap =
         |device: &Device| matches!(device, Device::Tap(name) if !host.interfaces.contains_key(name));
     let any = |of: &dyn Fn(&Device) -> bool| wanted.ports.iter().any(|port| of(&port.device));
-    let xdp = any(&|device| matches!(device, Device::Xdp(_)));
+    let xdp = any(&|device| matches!(device, Device::Xdp(place) if !place.is_granted));
     let raw = xdp || any(&|device| matches!(device, Device::Packet(_)));
     let opens = xdp && !admin || any(&makes_tap);
     // A router asks the kernel for the neighbours of the kernel's routes.

@@ -84,6 +84,7 @@ fn xdp(interface: &str) -> WantedPort {
         queues: Some(1),
         mode: XdpModePreference::NativeThenGeneric,
         is_partial: false,
+        is_granted: false,
         takes_none: false,
         copies: false,
         leaves_control: true,

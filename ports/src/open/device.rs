@@ -51,7 +51,7 @@ impl PortOpener {
     ) -> Result<Opened, OpenError> {
         let ring = self.config.ring as usize;
         match device {
-            DeviceSpec::Xdp(spec) => self.xdp(spec, place.worker, worker, pool),
+            DeviceSpec::Xdp(spec) => self.xdp(spec, place, worker, pool),
             DeviceSpec::Memif { path, config, lends } => {
                 let lend = self.config.lend.filter(|_| *lends);
                 self.memif(path, &MemifConfig { lend, ..config.clone() }, place, pool)
@@ -163,11 +163,11 @@ impl PortOpener {
         Ok(Arc::clone(self.umem.insert(umem)))
     }
 
-    /// Opens worker `number`'s port on its queues of an interface. The rings are full of frames of the worker's pool.
+    /// Opens a worker's port on its queues of an interface. The rings are full of frames of the worker's pool.
     fn xdp(
         &mut self,
         spec: &XdpSpec,
-        number: u32,
+        place: PortPlace,
         worker: &mut Worker,
         pool: &Pool,
     ) -> Result<Opened, OpenError> {
@@ -176,6 +176,9 @@ impl PortOpener {
         let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
         let (punt, take) = (spec.punt.unwrap_or(self.config.punt), spec.take.clone());
         let config = XdpConfig { rings, mode, zero_copy, punt, take, cut_mtu };
+        if let Some(path) = &spec.grant {
+            return self.granted(spec, path, place, (worker, pool), &config);
+        }
         check_frames(&spec.interface)?;
         let count = queue_count(spec, workers)?;
         let umem = self.shared_umem(spec, pool)?;
@@ -183,7 +186,7 @@ impl PortOpener {
             XdpError::NoSuchQueue { .. } if workers > 1 => OpenError::NoQueueForWorker { error, workers },
             error => error.into(),
         };
-        match spec.of_worker(number, workers, count)[..] {
+        match spec.of_worker(place.worker, workers, count)[..] {
             [queue] => {
                 let port = XdpPort::open(&umem, worker, pool, &spec.interface, queue, &config);
                 let port = port.map_err(refused)?;
@@ -198,6 +201,24 @@ impl PortOpener {
                 Ok(Opened::new(port, end, detail))
             }
         }
+    }
+
+    /// Opens a worker's port on its queues of a grant.
+    fn granted(
+        &mut self,
+        spec: &XdpSpec,
+        path: &Path,
+        place: PortPlace,
+        (worker, pool): (&mut Worker, &Pool),
+        config: &XdpConfig,
+    ) -> Result<Opened, OpenError> {
+        let umem = self.shared_umem(spec, pool)?;
+        let (grant, count) = self.grants.of_worker(spec, path, place, self.config.workers)?;
+        let takes = format!(", granted, takes {} alone", grant.take());
+        let port = XdpQueues::open_granted(&umem, worker, pool, grant, config)?;
+        let first = &port.queues()[0];
+        let (end, detail) = (end_of(first.netdev())?, detail(first, count, port.rx_posted()));
+        Ok(Opened::new(port, end, detail + &takes))
     }
 }
 

@@ -5,7 +5,7 @@ use netmem::port::memif::MemifError;
 use netmem::port::pcap::PcapError;
 use netmem::port::tap::TapError;
 use netmem::port::trace::TraceError;
-use netmem::port::xdp::XdpError;
+use netmem::port::xdp::{GrantError, XdpError};
 use std::error::Error;
 use std::io;
 
@@ -66,6 +66,25 @@ pub enum OpenError {
     /// A queue of an interface.
     #[error(transparent)]
     Xdp(#[from] XdpError),
+    /// The grant of a queue of an interface.
+    #[error("open {port}: {error}")]
+    Grant {
+        /// The port.
+        port: String,
+        /// The error and the remedy.
+        #[source]
+        error: GrantError,
+    },
+    /// The grant is of another interface than the port names.
+    #[error(
+        "open {port}: the grant is of interface {granted}: name that one, or the socket of another netmem grant"
+    )]
+    GrantedOther {
+        /// The port.
+        port: String,
+        /// The interface.
+        granted: String,
+    },
     /// A queue for one of several workers.
     #[error(
         "{error}; each of {workers} workers needs a queue of its own: give the interface more queues (ethtool -L), or use fewer workers"

@@ -2,6 +2,7 @@
 
 mod device;
 mod error;
+mod grants;
 mod own_pool;
 
 pub use error::OpenError;
@@ -9,6 +10,7 @@ pub use error::OpenError;
 use crate::{PortSpec, WrapSpec};
 use device::Opened;
 use error::PORTS_MAX;
+use grants::Grants;
 use netmem::port::af_packet::{ControlTraffic, FanoutGroup};
 use netmem::port::fault::FaultPort;
 use netmem::port::memif::Lend;
@@ -148,13 +150,15 @@ pub struct PortOpener {
     control: Option<Arc<ControlTraffic>>,
     /// The groups of `packet` ports that share packets, by the port's number and interface.
     fanout: HashMap<(usize, String), FanoutGroup>,
+    grants: Grants,
 }
 
 impl PortOpener {
     /// Makes an opener for ports over `memory`.
     #[must_use]
     pub fn new(memory: &Memory, config: OpenConfig) -> PortOpener {
-        PortOpener { memory: memory.clone(), config, umem: None, control: None, fanout: HashMap::new() }
+        let (memory, fanout, grants) = (memory.clone(), HashMap::new(), Grants::default());
+        PortOpener { memory, config, umem: None, control: None, fanout, grants }
     }
 
     /// Sets the slots of each ring of the ports that are opened from now on: a power of two.

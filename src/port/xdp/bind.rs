@@ -164,7 +164,10 @@ impl Umem {
             }
             Means::Granted(socket, attachment) => {
                 let (socket, rings) = bind(&bound, Some(socket), several)?;
-                bound.attachments.push(Arc::downgrade(&attachment));
+                let shared = Arc::downgrade(&attachment);
+                if !bound.attachments.iter().any(|one| one.ptr_eq(&shared)) {
+                    bound.attachments.push(shared);
+                }
                 (socket, rings, attachment)
             }
         };

@@ -89,6 +89,19 @@ pub enum XdpError {
         /// The interface.
         interface: String,
     },
+    /// A grant of too many queues, or of one twice; or a grant of several for a port of one
+    /// ([`XdpPort::open_granted`](super::XdpPort::open_granted)).
+    #[error(
+        "a grant of {count} queues of {interface}: it has 1 to 128, each once; with several, open one port by \
+         XdpQueues::open_granted, or one on each by XdpGrant::split_off",
+        count = .queues.len()
+    )]
+    GrantedQueues {
+        /// The interface.
+        interface: String,
+        /// The numbers of the queues.
+        queues: Vec<u32>,
+    },
     /// The driver does not report the queues of the interface.
     #[error(
         "count the queues of {interface}: its driver does not report them; give queues=N, or their numbers to XdpQueues::open \

@@ -1,11 +1,11 @@
-//! A socket and an attached program that a privileged process hands to one without privileges. COLD.
+//! Sockets and an attached program that a privileged process hands to one without privileges. COLD.
 //!
 //! ```text
 //!   privileged:  XdpGrant::new ─► program attached, nothing redirected ─► GrantRequest::give ─┐ SCM_RIGHTS
 //!   without:     XdpGrant::ask ◄──────────────────────────────────────────────────────────────┘
-//!                XdpPort::open_granted ─► its memory registered, rings, bound ─► the socket enters the map
+//!                XdpQueues::open_granted ─► its memory registered, rings, bound ─► the sockets enter the map
 //! ```
-//! The requesting process gets the socket, the link that holds the program to the interface, the program and its maps.
+//! The requesting process gets a socket for each queue, the link that holds the program to the interface, the program and its maps.
 //! The granting process keeps nothing after it drops the grant. So the program leaves the interface when the server
 //! ends, in any way.
 //!
@@ -35,6 +35,7 @@ use crate::sys::netdev::{Netdev, NetdevId};
 use crate::sys::seqpacket::{Access, Connection, Listener, Received};
 use crate::sys::user::own_user;
 use crate::sys::xdp::{Socket, SocketError};
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,16 +51,18 @@ const REFUSAL: &str = "refused: ";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of a message: that of the rules of a port.
 const MESSAGE_MAX: usize = 64 << 10;
+/// Maximum number of queues of a grant. The connection has room for one message with a socket for each.
+const QUEUES_MAX: usize = 128;
 
-/// A granted queue of an interface, from which one port may take some packets. It holds an unbound socket and an
-/// attached program.
+/// Granted queues of an interface, from which the ports of one process may take some packets. It holds an unbound socket for
+/// each queue and an attached program.
 #[derive(Debug)]
 pub struct XdpGrant {
-    pub(super) interface: String,
-    pub(super) queue: u32,
-    pub(super) take: Take,
-    pub(super) socket: Socket,
-    pub(super) attachment: Attachment,
+    interface: String,
+    /// One or more. No two have the same number.
+    queues: Vec<(u32, Socket)>,
+    take: Take,
+    attachment: Arc<Attachment>,
 }
 
 /// The reason why there is no grant.
@@ -103,25 +106,37 @@ pub enum GrantError {
 }
 
 impl XdpGrant {
-    /// Opens a socket, and attaches a program that takes `take` as soon as a port has been opened with the grant. Until
-    /// then all packets go to the kernel. Needs the privileges that [`XdpPort::open`](super::XdpPort::open) needs.
+    /// Opens a socket for each of `queues`, up to 128, and attaches a program that takes `take` of a queue as soon as a port
+    /// has been opened on it with the grant. Until then all packets go to the kernel. Needs the privileges that
+    /// [`XdpPort::open`](super::XdpPort::open) needs.
     ///
     /// # Errors
-    /// Returns [`XdpError`] with the step and the remedy. Nothing is left behind.
+    /// Returns [`XdpError`] with the step and the remedy: `GrantedQueues` for more queues than 128, or the same one twice,
+    /// and `NoQueues` for none. Nothing is left behind.
     pub fn new(
         interface: &str,
-        queue: u32,
+        queues: &[u32],
         mode: XdpModePreference,
         take: &Take,
     ) -> Result<XdpGrant, XdpError> {
+        let interface = interface.to_owned();
+        let Some(&first) = queues.first() else { return Err(XdpError::NoQueues { interface }) };
+        let is_twice = |(at, queue)| queues[..at].contains(queue);
+        if queues.len() > QUEUES_MAX || queues.iter().enumerate().any(is_twice) {
+            return Err(XdpError::GrantedQueues { interface, queues: queues.to_vec() });
+        }
         let config = XdpConfig { mode, take: Some(take.clone()), ..XdpConfig::default() };
-        let attempt = Attempt::of_no_memory(interface, queue, &config);
-        let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
-        check_usable(&netdev, &attempt)?;
-        let socket = Socket::new().map_err(|error| attempt.socket(error))?;
-        let taking = Some(Arc::new(TakeControl::new(interface, take)));
+        let attempt = Attempt::of_no_memory(&interface, first, &config);
+        let netdev = Netdev::open(&interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+        let open = |&queue: &u32| {
+            let attempt = Attempt::of_no_memory(&interface, queue, &config);
+            check_usable(&netdev, &attempt)?;
+            Ok((queue, Socket::new().map_err(|error| attempt.socket(error))?))
+        };
+        let queues = queues.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let taking = Some(Arc::new(TakeControl::new(&interface, take)));
         let attachment = Attachment::new(&netdev, mode, Punted::Nothing, taking, false, &attempt)?;
-        Ok(XdpGrant { interface: interface.to_owned(), queue, take: take.clone(), socket, attachment })
+        Ok(XdpGrant { interface, queues, take: take.clone(), attachment: Arc::new(attachment) })
     }
 
     /// Requests a grant from the privileged process that listens at `path` (`netmem grant`). Its user must be root or
@@ -143,7 +158,7 @@ impl XdpGrant {
         let (text, socket) = next(&giver, until)?;
         let said = text.strip_prefix(GREETING).ok_or(GrantError::InvalidReply("it begins otherwise"))?;
         let words: Vec<&str> = said.split_whitespace().collect();
-        let [interface, index, queue, mode, take] = words[..] else {
+        let [interface, index, queues, mode, take] = words[..] else {
             return Err(GrantError::InvalidReply("it has more or fewer words"));
         };
         let mode = match mode {
@@ -152,17 +167,25 @@ impl XdpGrant {
             _ => return Err(GrantError::InvalidReply("there is no such mode")),
         };
         let number = |text: &str| text.parse().map_err(|_| GrantError::InvalidReply("a number is none"));
-        let (index, queue) = (number(index)?, number(queue)?);
+        let index = number(index)?;
+        let numbers = queues.split(',').map(number).collect::<Result<Vec<u32>, _>>()?;
+        if numbers.len() > QUEUES_MAX {
+            return Err(GrantError::InvalidReply("it has too many queues"));
+        }
         let take = take.parse().map_err(|_| GrantError::InvalidReply("the rules are none"))?;
         let socket = Socket::given(socket)?;
         // The number is that of the interface in the other process's network namespace, which the socket belongs to.
         let on = NetdevId::of(&socket, index);
         let rest = || next(&giver, until).map(|(_, descriptor)| descriptor);
+        let mut queues = vec![(numbers[0], socket)];
+        for queue in &numbers[1..] {
+            queues.push((*queue, Socket::given(rest()?)?));
+        }
         let (link, program) = (RedirectLink::given(rest()?, mode), RedirectProgram::from(rest()?));
         let maps = Maps::given(SocketMap::given(rest()?)?, KernelCounts::given(rest()?)?);
         let attachment =
             Attachment::given(Installed::new(index, Attached { link, program, several: false }, maps), on);
-        Ok(XdpGrant { interface: interface.to_owned(), queue, take, socket, attachment })
+        Ok(XdpGrant { interface: interface.to_owned(), queues, take, attachment: Arc::new(attachment) })
     }
 
     /// The name of the interface.
@@ -170,9 +193,33 @@ impl XdpGrant {
         &self.interface
     }
 
-    /// The number of the queue.
-    pub fn queue(&self) -> u32 {
-        self.queue
+    /// The numbers of the queues: one or more.
+    pub fn queues(&self) -> Vec<u32> {
+        self.queues.iter().map(|(queue, _)| *queue).collect()
+    }
+
+    /// Takes some of the queues out, as a grant for another worker. Returns None, and changes nothing, unless the grant has
+    /// all of them and there is one or more.
+    ///
+    /// ```no_run
+    /// use netmem::port::xdp::XdpGrant;
+    ///
+    /// let mut first = XdpGrant::ask("/run/dns.sock".as_ref())?; // of queues 0 to 3
+    /// let second = first.split_off(&[2, 3]).ok_or("fewer queues were granted")?;
+    /// assert_eq!((first.queues(), second.queues()), (vec![0, 1], vec![2, 3]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn split_off(&mut self, queues: &[u32]) -> Option<XdpGrant> {
+        let has = |queue: &u32| self.queues.iter().any(|(one, _)| one == queue);
+        if queues.is_empty() || !queues.iter().all(has) {
+            return None;
+        }
+        let (out, kept) =
+            mem::take(&mut self.queues).into_iter().partition(|(queue, _)| queues.contains(queue));
+        self.queues = kept;
+        let XdpGrant { interface, take, attachment, .. } = &*self;
+        let attachment = Arc::clone(attachment);
+        Some(XdpGrant { interface: interface.clone(), queues: out, take: take.clone(), attachment })
     }
 
     /// The packets that a port will take.
@@ -182,19 +229,21 @@ impl XdpGrant {
 
     /// The text of the message with the socket.
     fn text(&self) -> String {
-        let XdpGrant { interface, queue, take, attachment, .. } = self;
+        let XdpGrant { interface, queues, take, attachment } = self;
         let (index, mode) = (attachment.interface(), attachment.mode());
-        format!("{GREETING} {interface} {index} {queue} {mode} {take}")
+        let queues: Vec<String> = queues.iter().map(|(queue, _)| queue.to_string()).collect();
+        format!("{GREETING} {interface} {index} {} {mode} {take}", queues.join(","))
     }
 }
 
 impl XdpPort {
-    /// Opens a port with a grant of a privileged process. This process needs no privileges, but must be allowed to lock
-    /// the memory of `umem` (`ulimit -l`). Of `config`, only the rings and zero-copy are used; the mode and the packets
-    /// to take are those of the grant. Otherwise as [`XdpPort::open`].
+    /// Opens a port with a grant of one queue by a privileged process. This process needs no privileges, but must be allowed
+    /// to lock the memory of `umem` (`ulimit -l`). Of `config`, only the rings and zero-copy are used; the mode and the
+    /// packets to take are those of the grant. Otherwise as [`XdpPort::open`]. For several queues,
+    /// [`XdpQueues::open_granted`](super::XdpQueues::open_granted).
     ///
     /// # Errors
-    /// The errors of [`XdpPort::open`]. The grant is used up.
+    /// The errors of [`XdpPort::open`], and `GrantedQueues` unless the grant has one queue. The grant is used up.
     #[cold]
     pub fn open_granted(
         umem: &Arc<Umem>,
@@ -203,24 +252,50 @@ impl XdpPort {
         grant: XdpGrant,
         config: &XdpConfig,
     ) -> Result<XdpPort, XdpError> {
+        if grant.queues.len() != 1 {
+            let (interface, queues) = (grant.interface.clone(), grant.queues());
+            return Err(XdpError::GrantedQueues { interface, queues });
+        }
+        let none = XdpError::NoQueues { interface: grant.interface.clone() };
+        grant.open(umem, w, pool, config)?.pop().ok_or(none)
+    }
+}
+
+impl XdpGrant {
+    /// Opens a port on each queue. All FILL rings together get at most a quarter of the pool.
+    ///
+    /// # Errors
+    /// As [`XdpPort::open_granted`] for any of them.
+    pub(super) fn open(
+        self,
+        umem: &Arc<Umem>,
+        w: &mut Worker,
+        pool: &Pool,
+        config: &XdpConfig,
+    ) -> Result<Vec<XdpPort>, XdpError> {
         check_rings(&config.rings)?;
         umem.check(w, pool)?;
-        let XdpGrant { interface, queue, take, socket, attachment } = grant;
+        let XdpGrant { interface, queues, take, attachment } = self;
         let config = XdpConfig { take: Some(take), punt: Punt::Nothing, ..config.clone() };
-        let attempt = Attempt::new(umem, &interface, queue, &config);
-        let netdev = Netdev::open(&interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
-        if !attachment.is_on(netdev.id()) {
-            // The grant is for another network namespace, or for an interface that has been removed.
-            return Err(XdpError::UnknownInterface { interface });
-        }
-        let means = Means::Granted(socket, Arc::new(attachment));
-        let (binding, rings) = umem.bind(&netdev, &attempt, &config, (means, BUSY_TRIES))?;
-        let mut port = XdpPort::new(umem.clone(), netdev, queue, &config, binding, rings);
-        port.is_granted = true;
-        port.refill_to(w, pool, pool.frames() / 4);
-        port.kick();
-        port.let_packets_in(&attempt)?;
-        Ok(port)
+        let most = pool.frames() / 4 / queues.len().max(1);
+        let mut open = |(queue, socket)| {
+            let attempt = Attempt::new(umem, &interface, queue, &config);
+            let netdev =
+                Netdev::open(&interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+            if !attachment.is_on(netdev.id()) {
+                // The grant is for another network namespace, or for an interface that has been removed.
+                return Err(XdpError::UnknownInterface { interface: interface.clone() });
+            }
+            let means = Means::Granted(socket, Arc::clone(&attachment));
+            let (binding, rings) = umem.bind(&netdev, &attempt, &config, (means, BUSY_TRIES))?;
+            let mut port = XdpPort::new(umem.clone(), netdev, queue, &config, binding, rings);
+            port.is_granted = true;
+            port.refill_to(w, pool, most);
+            port.kick();
+            port.let_packets_in(&attempt)?;
+            Ok(port)
+        };
+        queues.into_iter().map(&mut open).collect()
     }
 }
 
@@ -308,7 +383,11 @@ impl GrantRequest {
     /// # Errors
     /// Returns the error of sendmsg(2). It is `PIPE` if the requesting process is gone.
     pub fn give(&self, grant: &XdpGrant) -> Result<(), Errno> {
-        self.0.send(grant.text().as_bytes(), Some(grant.socket.as_fd()))?;
+        let mut text = grant.text();
+        for (_, socket) in &grant.queues {
+            self.0.send(text.as_bytes(), Some(socket.as_fd()))?;
+            "socket".clone_into(&mut text);
+        }
         let mut each =
             |name: &str, descriptor: BorrowedFd<'_>| self.0.send(name.as_bytes(), Some(descriptor));
         grant.attachment.each_descriptor(&mut each)
@@ -387,6 +466,9 @@ mod tests {
         nonsense(&said("few", &format!("{greeting} eth0 1 0")), "it has more or fewer words");
         nonsense(&said("mode", &format!("{greeting} eth0 1 0 fast udp:7")), "there is no such mode");
         nonsense(&said("number", &format!("{greeting} eth0 one 0 native udp:7")), "a number is none");
+        nonsense(&said("queues", &format!("{greeting} eth0 1 0,two native udp:7")), "a number is none");
+        let many = vec!["0"; QUEUES_MAX + 1].join(",");
+        nonsense(&said("many", &format!("{greeting} eth0 1 {many} native udp:7")), "it has too many queues");
         nonsense(&said("rules", &format!("{greeting} eth0 1 0 native udp:port")), "the rules are none");
         let error = said("file", &format!("{greeting} eth0 1 0 native udp:7"));
         assert!(matches!(error, GrantError::Socket(_)), "{error}");

@@ -4,7 +4,7 @@
 //! leaves by one, so it keeps its order.
 
 use super::error::{Attempt, watch};
-use super::{Netdev, NetdevQueues, Umem, XdpConfig, XdpError, XdpPort};
+use super::{Netdev, NetdevQueues, Umem, XdpConfig, XdpError, XdpGrant, XdpPort};
 use crate::pool::{Batch, Frame, Pool};
 use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use crate::sync::Worker;
@@ -53,17 +53,41 @@ impl XdpQueues {
         queues: &[u32],
         config: &XdpConfig,
     ) -> Result<XdpQueues, XdpError> {
-        let Some(&first) = queues.first() else {
-            return Err(XdpError::NoQueues { interface: interface.into() });
-        };
-        let most = pool.frames() / 4 / queues.len();
+        let most = pool.frames() / 4 / queues.len().max(1);
         let mut open = |&queue: &u32| XdpPort::open_filled(umem, w, pool, (interface, queue), config, most);
-        let mut ports = queues.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
+        let ports = queues.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
+        XdpQueues::of(interface, ports)
+    }
+
+    /// Opens a port on each queue of a grant, as [`XdpPort::open_granted`] does, and makes one port of them. All FILL rings
+    /// together get at most a quarter of the pool before the first packet comes.
+    ///
+    /// # Errors
+    /// Returns [`XdpError`] of the first queue that cannot be opened; `NoQueues` if all were
+    /// [split off](XdpGrant::split_off). The grant is used up.
+    #[cold]
+    pub fn open_granted(
+        umem: &Arc<Umem>,
+        w: &mut Worker,
+        pool: &Pool,
+        grant: XdpGrant,
+        config: &XdpConfig,
+    ) -> Result<XdpQueues, XdpError> {
+        let interface = grant.interface().to_owned();
+        let ports = grant.open(umem, w, pool, config)?;
+        XdpQueues::of(&interface, ports)
+    }
+
+    /// Makes one port of them.
+    fn of(interface: &str, mut ports: Vec<XdpPort>) -> Result<XdpQueues, XdpError> {
+        if ports.is_empty() {
+            return Err(XdpError::NoQueues { interface: interface.to_owned() });
+        }
         let counters = Arc::default();
         ports.iter_mut().for_each(|port| port.count_into(&counters));
-        let others = queues[1..].iter().map(|queue| format!(",{queue}"));
+        let queues: Vec<String> = ports.iter().map(|port| port.queue().to_string()).collect();
         Ok(XdpQueues {
-            name: format!("xdp:{interface}:{first}{}", others.collect::<String>()),
+            name: format!("xdp:{interface}:{}", queues.join(",")),
             watched: vec![None; ports.len()],
             is_watched: true,
             queues: ports,
@@ -208,8 +232,10 @@ impl Wake for XdpQueues {
         ready
     }
 
+    /// As that of one queue: none while no queue has a socket, as while the interface is away.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.is_watched.then(|| self.watch.as_fd())
+        let has_one = self.queues.iter().any(|queue| queue.wakeup_fd().is_some());
+        (self.is_watched && has_one).then(|| self.watch.as_fd())
     }
 
     fn disarm(&mut self) {

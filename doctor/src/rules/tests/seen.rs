@@ -427,6 +427,18 @@ fn a_container_that_lacks_a_capability_for_the_network_is_told_to_get_it() {
     assert_eq!(finding.remedy, "start the container with --cap-add NET_RAW");
 }
 
+#[test]
+fn a_granted_port_needs_no_capability_and_locks_its_memory_all_the_same() {
+    let found = after(|host, wanted| {
+        host.process.capabilities.clear();
+        wanted.kernel_routes = false;
+        wanted.ports.truncate(1);
+        let place = place(wanted);
+        (place.is_granted, place.is_partial) = (true, true);
+    });
+    assert_eq!(rules(&found), [("locked-memory", Harm::Fails)]);
+}
+
 /// Seen: with packet ports alone nothing was found, and no neighbour was.
 #[test]
 fn a_router_that_follows_the_kernels_routes_needs_the_capability_to_ask_for_neighbours() {
