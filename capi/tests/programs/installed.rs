@@ -22,6 +22,17 @@ fn what_was_built_is_installed_without_cargo() {
     assert!(["tsan.supp", "valgrind.supp"].iter().all(|name| other.join("share/netmem").join(name).exists()));
 }
 
+/// Seen: after `git pull`, `make install` installed the new header beside the library that was built before.
+#[test]
+fn a_source_that_changed_is_built_before_it_is_installed() {
+    prefix();
+    let other = scratch().join("prefix-of-a-change");
+    let source = folder().join("src/lib.rs");
+    let changed = format!("--what-if={}", source.display());
+    assert!(source.exists() && !make(&["--dry-run", "install"], &other).contains("cargo build"));
+    assert!(make(&["--dry-run", &changed, "install"], &other).contains("cargo build"));
+}
+
 /// Seen: make installed into the folder of the sources, and with a space into two folders.
 #[test]
 fn a_prefix_that_is_relative_or_has_a_space_is_refused_in_one_line() {
