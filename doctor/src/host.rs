@@ -28,6 +28,8 @@ pub struct Host {
     pub neighbours: BTreeMap<String, NeighbourTable>,
     /// The kernel's filters and translations of the packets that it forwards: `nftables inet fw forward`, `iptables filter`.
     pub firewall: BTreeSet<String>,
+    /// The kernel's filters of the packets to and from this host: `nftables inet fw input`, `iptables filter`.
+    pub own_firewall: BTreeSet<String>,
     /// The state of the files that the configuration names.
     pub paths: Paths,
     /// Names of abstract Unix sockets that listen, of those that a memif port has.

@@ -88,6 +88,13 @@ pub struct XdpPlace {
     pub leaves_control: bool,
 }
 
+impl XdpPlace {
+    /// Returns true if the port takes some packets, and the kernel gets the others.
+    pub(crate) fn takes_some(&self) -> bool {
+        self.is_partial && !self.takes_none
+    }
+}
+
 impl Wanted {
     /// Iterates over the ports on an interface, each with the interface.
     pub fn interfaces(&self) -> impl Iterator<Item = (&WantedPort, &str)> {

@@ -1,4 +1,5 @@
-//! What the kernel does to the packets that it forwards, and a dataplane beside it does not: filters and NAT.
+//! What the kernel does to the packets that it forwards or that are its own, and a dataplane beside it does not: filters and
+//! NAT.
 //!
 //! Source: `linux/netfilter/nf_tables.h`, `linux/netfilter/nfnetlink.h`, and `net/netfilter/x_tables.c` of Linux.
 
@@ -24,45 +25,76 @@ const HOOK_NUMBER: u16 = 1;
 const DROP: u32 = 0;
 /// Hooks (NF_INET_…).
 const PREROUTING: u32 = 0;
+const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
+const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
 /// The error of a kernel without nf_tables, beside those that mean "no such protocol".
 const NO_SUBSYSTEM: i32 = 22;
 const NO_PROTOCOL: i32 = 93;
 
-/// Returns the chains of nf_tables that filter or translate forwarded packets, and the tables of the older iptables.
+/// The chains of nf_tables that filter or translate packets, as `nft list` names them, and the tables of the older iptables.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Firewall {
+    /// Those for packets that the kernel forwards.
+    pub forwarded: BTreeSet<String>,
+    /// Those for packets to and from this host.
+    pub own: BTreeSet<String>,
+}
+
+/// The packets of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Those that the kernel forwards.
+    Forwarded,
+    /// Those to and from this host.
+    Own,
+}
+
+/// Returns the chains and tables.
 ///
 /// # Errors
 /// `EPERM` without CAP_NET_ADMIN.
-pub fn firewall() -> io::Result<BTreeSet<String>> {
-    let mut found: BTreeSet<String> = ["ip", "ip6"].iter().flat_map(|family| tables(family)).collect();
+pub fn firewall() -> io::Result<Firewall> {
+    let forwarded: BTreeSet<String> = ["ip", "ip6"].iter().flat_map(|family| tables(family)).collect();
+    let own = forwarded.iter().filter(|table| table.ends_with(" filter")).cloned().collect();
+    let mut found = Firewall { forwarded, own };
     let answers =
         Asker::new(NETLINK_NETFILTER).and_then(|asker| asker.ask(GET_CHAIN, Extent::All, &[0; HEADER]));
     match answers {
-        Ok(chains) => found.extend(chains.iter().filter_map(|body| chain(body))),
+        Ok(chains) => {
+            for (way, name) in chains.iter().filter_map(|body| chain(body)) {
+                match way {
+                    Way::Forwarded => found.forwarded.insert(name),
+                    Way::Own => found.own.insert(name),
+                };
+            }
+        }
         Err(error) if matches!(error.raw_os_error(), Some(NO_SUBSYSTEM | NO_PROTOCOL)) => {}
         Err(error) => return Err(error),
     }
     Ok(found)
 }
 
-/// Returns a chain as `nft list` names it, or None if forwarded packets leave it as they came: it has another hook, or accepts all
-/// without a rule. A base chain is used by its rules only (`NFTA_CHAIN_USE`).
-fn chain(body: &[u8]) -> Option<String> {
+/// Returns the name of a chain, and whether it is for packets that the kernel forwards or for those of this host. None if packets
+/// leave it as they came: it has another hook, or accepts all without a rule. A base chain is used by its rules only
+/// (`NFTA_CHAIN_USE`).
+fn chain(body: &[u8]) -> Option<(Way, String)> {
     let family = *body.first()?;
     let (_, family) = FAMILIES.iter().find(|(number, _)| *number == family)?;
     let attributes = body.get(HEADER..)?;
     let hook = find(attributes, HOOK).and_then(|hook| word(find(hook, HOOK_NUMBER)?))?;
     let of = |kind| find(attributes, kind).map(text).unwrap_or_default();
-    let is_passed = match hook {
-        FORWARD => true,
-        PREROUTING | POSTROUTING => of(TYPE) == "nat",
-        _ => false,
+    let way = match hook {
+        FORWARD => Way::Forwarded,
+        PREROUTING | POSTROUTING if of(TYPE) == "nat" => Way::Forwarded,
+        INPUT | OUTPUT => Way::Own,
+        _ => return None,
     };
     let number = |kind| find(attributes, kind).and_then(word);
     // A kernel that does not say how often it is used may have rules there.
     let acts = number(POLICY) == Some(DROP) || number(USE) != Some(0);
-    (is_passed && acts).then(|| format!("nftables {family} {} {}", of(TABLE), of(NAME)))
+    acts.then(|| (way, format!("nftables {family} {} {}", of(TABLE), of(NAME))))
 }
 
 /// Reads a number in network byte order, as those of nf_tables are.
@@ -99,10 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_counts_if_it_can_change_the_fate_of_a_forwarded_packet() {
-        let (accept, ingress, input) = (1, 5, 1);
+    fn a_chain_counts_if_it_can_change_the_fate_of_a_packet() {
+        let (accept, ingress) = (1, 5);
         let found = |family, hook, policy, rules, kind| chain(&body(family, hook, policy, rules, kind));
-        let named = |family: &str| Some(format!("nftables {family} fw f"));
+        let named = |family: &str| Some((Way::Forwarded, format!("nftables {family} fw f")));
+        let own = |family: &str| Some((Way::Own, format!("nftables {family} fw f")));
+        assert_eq!(found(1, Some(INPUT), DROP, 4, "filter"), own("inet"));
+        assert_eq!(found(10, Some(OUTPUT), accept, 1, "filter"), own("ip6"));
         assert_eq!(found(1, Some(FORWARD), DROP, 0, "filter"), named("inet"));
         assert_eq!(found(2, Some(FORWARD), accept, 3, "filter"), named("ip"));
         assert_eq!(found(10, Some(POSTROUTING), accept, 1, "nat"), named("ip6"));
@@ -110,13 +145,14 @@ mod tests {
         for (family, hook, policy, rules, kind) in [
             (1, Some(FORWARD), accept, 0, "filter"),
             (2, Some(POSTROUTING), accept, 0, "nat"),
-            (1, Some(input), DROP, 4, "filter"),
+            (1, Some(INPUT), accept, 0, "filter"),
             // That of docs/router.md, which keeps copies from the kernel.
             (1, Some(PREROUTING), accept, 1, "filter"),
             (5, Some(ingress), DROP, 1, "filter"),
             (1, None, DROP, 9, ""),
         ] {
-            assert_eq!(found(family, hook, policy, rules, kind), None, "{family} {hook:?} {rules} {kind}");
+            let found = found(family, hook, policy, rules, kind);
+            assert_eq!(found, None, "{family} {hook:?} {rules} {kind}");
         }
         assert_eq!([chain(&[]), chain(&[1]), chain(&[1, 0, 0, 0, 200, 0, 4, 0])], [None, None, None]);
     }

@@ -14,6 +14,7 @@ use crate::change::interface_key;
 use crate::host::{Cores, Host, Interface, MemoryState, named};
 use crate::wanted::{Device, Wanted};
 use ethtool::{Ethtool, NetdevFamily};
+use firewall::Firewall;
 use netmem::port::xdp::{AttachedProgram, Netdev, XdpModePreference};
 use sockets::Listening;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ impl Host {
         paths.listened = listened.intersection(&paths.there).cloned().collect();
         let limits = control_group::limits();
         let settings = files::settings(wanted, &interfaces);
+        let Firewall { forwarded: firewall, own: own_firewall } = firewall(wanted, &mut unseen);
         Host {
             process: process::process(),
             kernel: files::kernel(),
@@ -47,7 +49,8 @@ impl Host {
             advertised: advertised(wanted, &settings, &interfaces),
             settings,
             neighbours: files::neighbours(),
-            firewall: firewall(wanted, &mut unseen),
+            firewall,
+            own_firewall,
             interfaces,
             paths,
             abstract_sockets: memif_names(wanted).filter(|name| abstract_names.contains(name)).collect(),
@@ -65,8 +68,8 @@ impl Host {
         queues(wanted, &mut interfaces);
         let settings = files::settings(wanted, &interfaces);
         let advertised = advertised(wanted, &settings, &interfaces);
-        let firewall = firewall(wanted, &mut unseen);
-        Host { settings, advertised, firewall, interfaces, unseen, ..Host::default() }
+        let Firewall { forwarded: firewall, own: own_firewall } = firewall(wanted, &mut unseen);
+        Host { settings, advertised, firewall, own_firewall, interfaces, unseen, ..Host::default() }
     }
 }
 
@@ -100,11 +103,13 @@ fn advertised(
     }
 }
 
-/// Returns what the kernel does to packets that it forwards, if a dataplane takes its place.
-fn firewall(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeSet<String> {
-    match wanted.kernel_routes && wanted.forwards {
+/// Returns what the kernel does to packets that it forwards, if a dataplane takes its place, and to those of this host, if a
+/// port takes some of them.
+fn firewall(wanted: &Wanted, unseen: &mut Vec<String>) -> Firewall {
+    let forwards = wanted.kernel_routes && wanted.forwards;
+    match forwards || wanted.xdp().any(|(_, place)| place.takes_some()) {
         true => seen(firewall::firewall(), "packet filter (nftables)", unseen),
-        false => BTreeSet::new(),
+        false => Firewall::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod ipv6;
 mod merged;
 mod neighbours;
+mod parts;
 mod program;
 mod seen;
 

@@ -8,7 +8,7 @@ use crate::wanted::{Wanted, WantedPort};
 use netmem::port::xdp::XdpModePreference;
 
 /// Returns the findings on a good host after this change of it and of the plan.
-fn after(change: impl Fn(&mut Host, &mut Wanted)) -> Vec<Finding> {
+pub(super) fn after(change: impl Fn(&mut Host, &mut Wanted)) -> Vec<Finding> {
     let (mut host, mut wanted) = (good_host(), wanted());
     change(&mut host, &mut wanted);
     findings(&host, &wanted)
@@ -16,7 +16,7 @@ fn after(change: impl Fn(&mut Host, &mut Wanted)) -> Vec<Finding> {
 
 /// Returns the only finding.
 #[track_caller]
-fn one(found: Vec<Finding>) -> Finding {
+pub(super) fn one(found: Vec<Finding>) -> Finding {
     let [finding] = &found[..] else { panic!("{found:?}") };
     finding.clone()
 }
@@ -425,18 +425,6 @@ fn a_container_that_lacks_a_capability_for_the_network_is_told_to_get_it() {
     let finding = found.iter().find(|finding| finding.rule == "capabilities").unwrap();
     assert!(finding.what.ends_with("this process lacks CAP_NET_RAW"), "{finding}");
     assert_eq!(finding.remedy, "start the container with --cap-add NET_RAW");
-}
-
-#[test]
-fn a_granted_port_needs_no_capability_and_locks_its_memory_all_the_same() {
-    let found = after(|host, wanted| {
-        host.process.capabilities.clear();
-        wanted.kernel_routes = false;
-        wanted.ports.truncate(1);
-        let place = place(wanted);
-        (place.is_granted, place.is_partial) = (true, true);
-    });
-    assert_eq!(rules(&found), [("locked-memory", Harm::Fails)]);
 }
 
 /// Seen: with packet ports alone nothing was found, and no neighbour was.
