@@ -238,6 +238,10 @@ fn two_workers_without_privileges_forward_by_the_queues_that_they_were_granted()
     );
     let mut forwarder = unprivileged(&bed, &one, &words);
     wait_while_it_runs(&mut forwarder.0, "it has all queues", || bed.sockets() == 4);
+    wait_while_it_runs(&mut forwarder.0, "it forwards", || {
+        let ping = bed.h1.command("ping").args(["-c", "1", "-W", "1", &bed.address(2)]).output();
+        ping.expect("ping").status.success()
+    });
     bed.h1.ping(&bed.address(2), 20, "-i 0.01");
     forwarder.kill();
     bed.assert_nothing_left();
