@@ -1335,8 +1335,9 @@ int netmem_memory_reclaim_detached(netmem_memory memory);
  * queues of it only if it, or this one, gives take=none.
  * mode=native or mode=generic chooses where the program runs, and copy=yes or copy=no whether frames are copied;
  * -EINVAL if the driver cannot do it. By default the port takes the best that it can get: see netmem_port_detail.
- * With grant=PATH, as in xdp:eth0,grant=/run/dns.sock, the program needs no capability: netmem grant listens at PATH,
- * hands over the open sockets and the attached program, and decides about the queues, the packets and the mode.
+ * With grant=PATH, as in xdp:eth0:1,grant=/run/dns.sock, the program needs no capability: netmem grant listens at PATH,
+ * hands over the open sockets and the attached program, and decides about the packets and the mode. The first port of
+ * the memory asks for it; queues that no port has are kept for others until the memory is closed.
  * -EACCES if it refuses.
  * A packet port gets copies: the kernel receives each packet too. If a packet for an address of this host has no
  * socket there, the kernel answers it with ICMP "port unreachable" or a TCP reset. A server of such an address uses

@@ -1,5 +1,4 @@
-//! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel. Or the queues
-//! and packets that another process grants.
+//! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel.
 
 use super::options::Keys;
 use netmem::port::xdp::{Punt, Take, XdpError, XdpModePreference, XdpQueues, ZeroCopy};
@@ -23,8 +22,8 @@ pub struct XdpSpec {
     pub mode: Option<XdpModePreference>,
     /// Whether the device may use the packet memory itself.
     pub copy: ZeroCopy,
-    /// The socket of the process that grants the queues, the packets and the mode ([`XdpGrant`](netmem::port::xdp::XdpGrant));
-    /// None if this process opens them itself.
+    /// The socket of the process that grants the queues and some packets ([`XdpGrant`](netmem::port::xdp::XdpGrant)); None if
+    /// this process opens them itself.
     pub grant: Option<PathBuf>,
 }
 
@@ -74,11 +73,6 @@ impl XdpSpec {
     /// Returns the numbers of worker `number`'s queues, of `count` queues.
     pub fn of_worker(&self, number: u32, workers: usize, count: u32) -> Vec<u32> {
         (number..count).step_by(workers.max(1)).map(|queue| self.queue.saturating_add(queue)).collect()
-    }
-
-    fn names_what_is_granted(&self) -> bool {
-        let is_of_each = self.queue == 0 && self.queues == QueueCount::EachWorker;
-        !is_of_each || self.take.is_some() || self.punt.is_some() || self.mode.is_some()
     }
 
     fn all(&self) -> Result<u32, String> {
@@ -146,9 +140,8 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
             _ => return Err(KEYS.refuse(option)),
         }
     }
-    if spec.grant.is_some() && spec.names_what_is_granted() {
-        return Err("xdp: with grant=PATH the other process decides about the queues, the packets and the mode: leave the queue, \
-                    queues=, take=, kernel= and mode= out"
+    if spec.grant.is_some() && (spec.take.is_some() || spec.punt.is_some() || spec.mode.is_some()) {
+        return Err("xdp: with grant=PATH the other process decides about the packets and the mode: leave take=, kernel= and mode= out"
             .into());
     }
     Ok(spec)
@@ -257,16 +250,15 @@ mod tests {
     /// Wanted: a C program, or `netmem forward`, without privileges.
     #[test]
     fn a_grant_is_written_behind_the_interface_and_leaves_the_rest_to_the_other_process() {
-        for text in ["eth0,grant=/run/dns.sock", "eth0,copy=yes,grant=@dns"] {
+        for text in ["eth0,grant=/run/dns.sock", "eth0:1,grant=@dns", "eth0,queues=all,copy=yes,grant=@dns"] {
             let spec = xdp(text).unwrap();
             assert!(spec.grant.is_some());
             assert_eq!(spec.to_string(), format!("xdp:{text}"));
         }
-        for beside in ["take=udp:53", "queues=all", "queues=2", "kernel=none", "mode=native"] {
+        for beside in ["take=udp:53", "kernel=none", "mode=native"] {
             let error = xdp(&format!("eth0,{beside},grant=@dns")).unwrap_err();
             assert!(error.contains("the other process decides"), "{beside}: {error}");
         }
-        assert!(xdp("eth0:1,grant=@dns").unwrap_err().contains("leave the queue"));
         assert!(xdp("eth0,grant=").unwrap_err().contains("grant=PATH of netmem grant"));
     }
 

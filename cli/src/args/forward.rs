@@ -54,7 +54,7 @@ pub struct ForwardArgs {
     ///
     /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control|neighbours][,take=RULES][,mode=auto|native|generic]
     /// [,copy=auto|yes|no]
-    /// xdp:IFNAME,grant=PATH[,copy=auto|yes|no]  A queue (default 0) of an interface through AF_XDP. The interface must be up. The port needs Linux 5.9 or
+    /// xdp:IFNAME[:QUEUE][,queues=N|all],grant=PATH[,copy=auto|yes|no]  A queue (default 0) of an interface through AF_XDP. The interface must be up. The port needs Linux 5.9 or
     /// later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, with CAP_IPC_LOCK or a sufficient ulimit -l. With queues, the port
     /// takes that queue and those behind it, and spreads them over the workers. Each worker transmits on its first queue. Without
     /// queues, each worker has one queue. Only these queues are redirected to netmem. Packets that arrive on other queues go to the
@@ -71,7 +71,7 @@ pub struct ForwardArgs {
     /// transmits. In copy mode it then has no XDP program until there are rules, and the interface may have that of another owner.
     /// mode is as --xdp-mode, for this port. With copy=yes the kernel copies the frames, and with copy=no the port is refused
     /// unless the driver does zero-copy. With grant, netmem needs no privileges: netmem grant at PATH opens the queues, and decides
-    /// about them, the packets and the mode.
+    /// about the packets and the mode.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT|,secret-file=PATH][,mode=OCTAL][,group=GROUP]
     /// [,peer=UID|any][,unsealed=ok|,holes=MIB|no|ok][,lend=yes]  A peer process (VPP, DPDK or netmem) through shared memory. The two processes

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 ///
 /// A server that connects to the socket gets the queues and keeps them until it ends. It gets an open AF_XDP socket for each and
 /// the attached program by SCM_RIGHTS. This process keeps none, so when the server ends in any way, the interface is as before.
-/// The server asks by a port xdp:IFNAME,grant=PATH or with XdpGrant::ask of the library, and needs no capability. It must be
+/// The server asks by a port xdp:IFNAME,queues=all,grant=PATH or with XdpGrant::ask of the library, and needs no capability. It must be
 /// allowed to lock its memory: above 8 MiB, set LimitMEMLOCK of its unit, or ulimit -l. netmem grant ends at Ctrl-C or SIGTERM; servers go on.
 /// Of each user, 32 requests are answered at once and then one a second; of all users together, 128 at once and then eight a
 /// second. Of the lines about them, 32 are printed at once and then one a second, for all users together.

@@ -106,8 +106,7 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     XdpPlace {
         interface: spec.interface.clone(),
         queue: spec.queue,
-        // What is granted is not known before.
-        queues: spec.queues.number(setup.workers).filter(|_| spec.grant.is_none()),
+        queues: spec.queues.number(setup.workers),
         mode: spec.mode.unwrap_or(setup.xdp_mode),
         is_partial: spec.take.is_some() || spec.grant.is_some(),
         is_granted: spec.grant.is_some(),

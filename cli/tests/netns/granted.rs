@@ -229,7 +229,7 @@ fn two_workers_without_privileges_forward_by_the_queues_that_they_were_granted()
         grant_port(&bed, &two, "xdp:two,queues=all,take=icmp"),
     );
     let words = format!(
-        "forward --port xdp:one,grant={} --port xdp:two,grant={} --mode ip --route 10.77.1.0/24,one,{} --route \
+        "forward --port xdp:one,grant={} --port xdp:two,queues=all,grant={} --mode ip --route 10.77.1.0/24,one,{} --route \
          10.77.2.0/24,two,{} --workers 2 --frames 1024 --ring 256",
         one.socket.display(),
         two.socket.display(),

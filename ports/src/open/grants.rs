@@ -1,30 +1,30 @@
-//! The queues that another process grants, dealt out to the workers of a port.
+//! The queues that another process grants, dealt out to ports and workers.
 
 use super::{OpenError, PortPlace};
-use crate::XdpSpec;
+use crate::{QueueCount, XdpSpec};
 use netmem::port::xdp::XdpGrant;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What is left of each grant, by the port's number and the path of its socket, until all workers have their queues.
+/// What is left of each grant, by the path of its socket.
 #[derive(Debug, Default)]
-pub(super) struct Grants(HashMap<(usize, PathBuf), Rest>);
+pub(super) struct Grants(HashMap<PathBuf, Rest>);
 
-/// A grant of which some workers have their queues.
+/// A grant of which some queues have ports.
 #[derive(Debug)]
 struct Rest {
     /// The numbers of all its queues.
     all: Vec<u32>,
-    /// Those that no worker has yet: one or more. It also holds the program on the interface.
+    /// Those that no port has had yet: one or more. It also holds the program on the interface.
     grant: XdpGrant,
 }
 
 impl Grants {
-    /// Returns the queues of the worker at `place`, of `workers`, and the number of queues of all. The first worker that
-    /// opens the port asks for the grant.
+    /// Returns the queues of the worker at `place`, of `workers`, and the number of queues of all workers. Asks for the grant,
+    /// unless these queues are left of one.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if there is no grant, or if it is of another interface or of fewer queues than workers.
+    /// Returns [`OpenError`] if there is no grant, or if it is of another interface or lacks one of the queues.
     pub(super) fn of_worker(
         &mut self,
         spec: &XdpSpec,
@@ -32,40 +32,95 @@ impl Grants {
         place: PortPlace,
         workers: usize,
     ) -> Result<(XdpGrant, u32), OpenError> {
-        let port = (place.port, path.to_owned());
-        let Rest { all, mut grant } = match self.0.remove(&port) {
-            Some(rest) => rest,
-            None => ask(spec, path, workers)?,
+        let is_left = |rest: &Rest| {
+            let queues = rest.grant.queues();
+            rest.grant.interface() == spec.interface
+                && of_worker(spec, &rest.all, place, workers).iter().all(|queue| queues.contains(queue))
         };
-        let count = all.len() as u32;
-        let own: Vec<u32> = all.iter().copied().skip(place.worker as usize).step_by(workers).collect();
+        // One of which these queues had a port is given up first: the program of a grant is the only one.
+        let rest = self.0.remove(path).filter(is_left);
+        let Rest { all, mut grant } = rest.map_or_else(|| ask(spec, path), Ok)?;
+        let own = of_worker(spec, &all, place, workers);
         let Some(part) = grant.split_off(&own) else {
-            // The worker opens the port once more, so it needs another grant.
-            return self.of_worker(spec, path, place, workers);
+            return Err(OpenError::QueueCount(lacks(spec, &own, &all)));
         };
+        let count = of_all(spec, &all, workers).len() as u32;
         if !grant.queues().is_empty() {
-            self.0.insert(port, Rest { all, grant });
+            self.0.insert(path.to_owned(), Rest { all, grant });
         }
         Ok((part, count))
     }
 }
 
-fn ask(spec: &XdpSpec, path: &Path, workers: usize) -> Result<Rest, OpenError> {
+/// Returns the queues of all workers, of which `granted` may lack some.
+fn of_all(spec: &XdpSpec, granted: &[u32], workers: usize) -> Vec<u32> {
+    match spec.queues {
+        QueueCount::All => granted.iter().copied().filter(|queue| *queue >= spec.queue).collect(),
+        QueueCount::EachWorker => spec.of_worker(0, 1, workers as u32),
+        QueueCount::Number(count) => spec.of_worker(0, 1, count),
+    }
+}
+
+fn of_worker(spec: &XdpSpec, granted: &[u32], place: PortPlace, workers: usize) -> Vec<u32> {
+    of_all(spec, granted, workers).into_iter().skip(place.worker as usize).step_by(workers.max(1)).collect()
+}
+
+fn ask(spec: &XdpSpec, path: &Path) -> Result<Rest, OpenError> {
     let port = || spec.to_string();
     let grant = XdpGrant::ask(path).map_err(|error| OpenError::Grant { port: port(), error })?;
     if grant.interface() != spec.interface {
         return Err(OpenError::GrantedOther { port: port(), granted: grant.interface().to_owned() });
     }
-    let all = grant.queues();
-    if all.len() < workers {
-        let line = format!(
-            "{workers} workers need a queue each, and {} was granted {}: use fewer workers, or grant more (netmem grant --port \
-             xdp:{},queues=all,take=RULES)",
-            port(),
-            all.len(),
-            spec.interface
-        );
-        return Err(OpenError::QueueCount(line));
+    Ok(Rest { all: grant.queues(), grant })
+}
+
+fn lacks(spec: &XdpSpec, own: &[u32], granted: &[u32]) -> String {
+    let interface = &spec.interface;
+    let wanted = match own {
+        [] => "a queue for each worker".to_owned(),
+        own => format!("queue {}", listed(own)),
+    };
+    format!(
+        "open {spec}: it needs {wanted}, and queue {} was granted: grant more (netmem grant --port \
+         xdp:{interface},queues=all,take=RULES), or open fewer",
+        listed(granted)
+    )
+}
+
+fn listed(queues: &[u32]) -> String {
+    let queues: Vec<String> = queues.iter().map(u32::to_string).collect();
+    queues.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdp::xdp;
+
+    #[test]
+    fn granted_queues_are_dealt_out_as_those_of_an_interface() {
+        let of = |text: &str, granted: &[u32], workers| {
+            let spec = xdp(text).unwrap();
+            let of_worker = |worker| of_worker(&spec, granted, PortPlace { port: 0, worker }, workers);
+            (0..workers as u32).map(of_worker).collect::<Vec<_>>()
+        };
+        assert_eq!(of("eth0,grant=@x", &[0, 1, 2, 3], 1), [[0]]);
+        assert_eq!(of("eth0:1,grant=@x", &[0, 1, 2, 3], 2), [[1], [2]]);
+        assert_eq!(of("eth0,queues=3,grant=@x", &[0, 1, 2, 3], 2), [vec![0, 2], vec![1]]);
+        assert_eq!(of("eth0:2,queues=all,grant=@x", &[0, 2, 5, 7], 2), [vec![2, 7], vec![5]]);
+        assert_eq!(of("eth0,queues=all,grant=@x", &[3], 2), [vec![3], vec![]]);
     }
-    Ok(Rest { all, grant })
+
+    #[test]
+    fn a_queue_that_was_not_granted_is_named() {
+        let spec = xdp("eth0,queues=2,grant=@x").unwrap();
+        let line = lacks(&spec, &[0, 1], &[0]);
+        assert!(
+            line.starts_with(
+                "open xdp:eth0,queues=2,grant=@x: it needs queue 0, 1, and queue 0 was granted: "
+            ),
+            "{line}"
+        );
+        assert!(lacks(&spec, &[], &[0]).contains("needs a queue for each worker"));
+    }
 }
