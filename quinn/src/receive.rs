@@ -87,14 +87,16 @@ fn counter_of(reason: NoDatagram) -> Counter {
 }
 
 impl<'a> Came<'a> {
-    /// Returns the datagram in a frame, if it is for the socket and of one host, to which it can be answered.
+    /// Returns the datagram in a frame, if it is for the socket and of one host, to which it can be answered. No packet has
+    /// an address of IPv6 that stands for one of IPv4 (RFC 4942 §2.2): quinn would take its sender for another one.
     fn parse(local: SocketAddr, frame: &'a [u8]) -> Result<Came<'a>, Counter> {
         let (datagram, payload) = Datagram::parse(frame).map_err(counter_of)?;
         let (src, dst) = (as_seen(local, datagram.src), as_seen(local, datagram.dst));
         if !is_for(local, dst) {
             return Err(|counts| &mut counts.other_address);
         }
-        if datagram.answer().is_none() {
+        let is_mapped = [datagram.src, datagram.dst].iter().any(|end| end.ip().to_canonical() != end.ip());
+        if is_mapped || datagram.answer().is_none() {
             return Err(|counts| &mut counts.unanswerable);
         }
         Ok(Came { datagram, payload, src, dst: dst.ip() })

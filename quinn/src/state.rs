@@ -19,7 +19,8 @@ pub struct SocketStats {
     pub wrong_checksum: u64,
     /// Received datagrams for another address or UDP port, or of the IP version that the socket does not have.
     pub other_address: u64,
-    /// Received datagrams that must not be answered ([`Datagram::answer`](netmem::wire::Datagram::answer)).
+    /// Received datagrams that must not be answered ([`Datagram::answer`](netmem::wire::Datagram::answer)), or whose
+    /// addresses of IPv6 stand for some of IPv4 (`::ffff:192.0.2.1`).
     pub unanswerable: u64,
     /// Received datagrams that are empty, which no packet of QUIC is, or longer than quinn's buffer.
     pub unreadable: u64,

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// Example: netmem grant --port xdp:eth0,queues=all,take=udp:53 --to /run/dns.sock --mode 660 --group 65534
 #[derive(Debug, Args)]
 pub struct GrantArgs {
-    /// xdp:IFNAME[:QUEUE][,queues=N],take=RULES: the queues (one without queues=, or all) and the packets to take
+    /// xdp:IFNAME[:QUEUE][,queues=N|all],take=RULES: the queues, one by default, and the packets to take, as in netmem forward --port
     #[arg(long, value_name = "PORT", value_parser = PortParser(xdp_that_takes))]
     pub port: XdpSpec,
 

@@ -37,7 +37,7 @@ impl Grants {
             rest.grant.interface() == spec.interface
                 && of_worker(spec, &rest.all, place, workers).iter().all(|queue| queues.contains(queue))
         };
-        // One of which these queues had a port is given up first: the program of a grant is the only one.
+        // A rest without these queues is given up before another grant is asked for: an interface has one program.
         let rest = self.0.remove(path).filter(is_left);
         let Rest { all, mut grant } = rest.map_or_else(|| ask(spec, path), Ok)?;
         let own = of_worker(spec, &all, place, workers);

@@ -2,6 +2,7 @@
 
 use super::*;
 use netmem::limits::BATCH_MAX;
+use std::net::IpAddr;
 
 #[tokio::test]
 async fn datagrams_of_one_sender_come_as_one_buffer_with_their_ecn_and_others_apart() {
@@ -117,7 +118,8 @@ async fn a_socket_of_all_addresses_has_those_of_ipv4_as_mapped_ones() {
     let came = receive(&socket, 8, 10).await;
     let ends: Vec<_> =
         came.iter().map(|(bytes, meta)| (bytes.len(), meta.addr, meta.dst_ip.unwrap())).collect();
-    let mapped = ("[::ffff:192.0.2.7]:1".parse().unwrap(), "::ffff:192.0.2.1".parse().unwrap());
+    let mapped: (SocketAddr, IpAddr) =
+        ("[::ffff:192.0.2.7]:1".parse().unwrap(), "::ffff:192.0.2.1".parse().unwrap());
     assert_eq!(ends, [(6, mapped.0, mapped.1), (3, v6.src, v6.dst.ip())]);
     for (_, to, from) in ends {
         let answer = Transmit { src_ip: Some(from), ..transmit(&to.to_string(), b"answer", None) };
@@ -128,6 +130,10 @@ async fn a_socket_of_all_addresses_has_those_of_ipv4_as_mapped_ones() {
     assert_eq!(sent, [(v4.dst, v4.src), (v6.dst, v6.src)]);
     socket.try_send(&transmit("[::ffff:192.0.2.7]:1", b"from nowhere", None)).unwrap();
     assert_eq!((socket.counts().unaddressable, socket.counts().ignored()), (1, 0));
+    deliver(&mut device, &Datagram { src: mapped.0, ..v6 }, b"as if it were of IPv4").await;
+    deliver(&mut device, &v6, b"last").await;
+    assert_eq!(receive(&socket, 8, 100).await.len(), 1);
+    assert_eq!(socket.counts().unanswerable, 1);
     end(socket, device, pool).await;
 }
 
