@@ -59,7 +59,7 @@ const QUEUES_MAX: usize = 128;
 #[derive(Debug)]
 pub struct XdpGrant {
     interface: String,
-    /// One or more. No two have the same number.
+    /// No two have the same number. None is left if all were split off.
     queues: Vec<(u32, Socket)>,
     take: Take,
     attachment: Arc<Attachment>,
@@ -193,7 +193,7 @@ impl XdpGrant {
         &self.interface
     }
 
-    /// The numbers of the queues: one or more.
+    /// The numbers of the queues; none if all were [split off](XdpGrant::split_off).
     pub fn queues(&self) -> Vec<u32> {
         self.queues.iter().map(|(queue, _)| *queue).collect()
     }
@@ -381,15 +381,13 @@ impl GrantRequest {
     /// Hands over a grant. After `grant` is dropped here, it belongs to the other process alone.
     ///
     /// # Errors
-    /// Returns the error of sendmsg(2). It is `PIPE` if the requesting process is gone.
+    /// Returns the error of sendmsg(2). It is `PIPE` if the requesting process is gone, and `INVAL` if the grant has no queue.
     pub fn give(&self, grant: &XdpGrant) -> Result<(), Errno> {
-        let mut text = grant.text();
-        for (_, socket) in &grant.queues {
-            self.0.send(text.as_bytes(), Some(socket.as_fd()))?;
-            "socket".clone_into(&mut text);
-        }
+        let ((_, first), others) = grant.queues.split_first().ok_or(Errno::INVAL)?;
+        self.0.send(grant.text().as_bytes(), Some(first.as_fd()))?;
         let mut each =
             |name: &str, descriptor: BorrowedFd<'_>| self.0.send(name.as_bytes(), Some(descriptor));
+        others.iter().try_for_each(|(_, socket)| each("socket", socket.as_fd()))?;
         grant.attachment.each_descriptor(&mut each)
     }
 
