@@ -16,6 +16,8 @@ pub enum Failure {
     NotNow(String),
     /// The request was carried out, and something failed or a check failed. Exit code 1.
     Run(Vec<String>),
+    /// The reader of standard output closed it, as `head` does. There is no line, since nobody waits for the rest. Exit code 1.
+    Unread,
     /// A signal ended the command early. Finished parts are kept. Exit code 130, as for a shell's command that
     /// Ctrl-C ended.
     Interrupted,
@@ -57,7 +59,7 @@ impl Failure {
         match self {
             Failure::Input(line) | Failure::NotNow(line) => std::slice::from_ref(line),
             Failure::Run(lines) => lines,
-            Failure::Interrupted | Failure::Ended(_) => &[],
+            Failure::Unread | Failure::Interrupted | Failure::Ended(_) => &[],
         }
     }
 
@@ -66,7 +68,7 @@ impl Failure {
         let code = match self {
             Failure::Input(_) => 2,
             Failure::NotNow(_) => 3,
-            Failure::Run(_) => 1,
+            Failure::Run(_) | Failure::Unread => 1,
             Failure::Interrupted => 130,
             // Only if the process survives its signal.
             Failure::Ended(signal) => u8::try_from(128 + signal).unwrap_or(1),

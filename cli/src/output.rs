@@ -1,4 +1,4 @@
-//! Standard output. A closed pipe is an error and not a panic.
+//! Standard output. A closed pipe ends the command without a line, and is no panic.
 
 use crate::failure::Failure;
 use crate::stop;
@@ -24,7 +24,7 @@ pub fn leave_to_capture(ports: &[PortSpec]) {
 /// has asked the run to end, a reader that does not read is waited for some seconds only.
 ///
 /// # Errors
-/// [`Failure::Run`] if the text cannot be written.
+/// [`Failure::Unread`] if the reader has closed the pipe, and [`Failure::Run`] if the text cannot be written otherwise.
 pub fn print(text: &str) -> Result<(), Failure> {
     if IS_CAPTURE.load(Relaxed) {
         return write(Stream::of(io::stderr()), "error", text);
@@ -38,13 +38,17 @@ fn write(mut to: Stream, name: &str, text: &str) -> Result<(), Failure> {
         waited += u32::from(stop::is_asked());
         waited < TRIES_MAX
     };
-    to.write_while(text.as_bytes(), goes_on).map_err(|error| {
-        let why = match error.kind() {
-            ErrorKind::WouldBlock => "it is not read".to_owned(),
-            _ => error.to_string(),
-        };
-        Failure::run(format!("cannot write to standard {name}: {why}"))
-    })
+    to.write_while(text.as_bytes(), goes_on).map_err(|error| failure(&error, name))
+}
+
+/// Returns the failure of a write to standard `name`.
+pub fn failure(error: &io::Error, name: &str) -> Failure {
+    let why = match error.kind() {
+        ErrorKind::BrokenPipe => return Failure::Unread,
+        ErrorKind::WouldBlock => "it is not read".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::run(format!("cannot write to standard {name}: {why}"))
 }
 
 /// Returns true if standard output may be coloured: it is a terminal with colours, and NO_COLOR is not set.

@@ -177,3 +177,14 @@ fn a_run_with_an_unread_summary_ends_by_sigterm_with_a_line() {
     said.read_to_string(&mut text).unwrap();
     assert_eq!(text, "error: cannot write to standard output: it is not read\n");
 }
+
+/// Seen: `netmem doctor eth0 | head -1` ended with the line "cannot write to standard output: Broken pipe".
+#[test]
+fn a_reader_that_has_closed_the_pipe_gets_no_line_about_it() {
+    for words in ["doctor lo", "lab list", "forward --help", "--version"] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let out = netmem(words).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((out.status.code(), stderr(&out)), (Some(1), String::new()), "{words}");
+    }
+}

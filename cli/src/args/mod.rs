@@ -196,7 +196,7 @@ fn forward(parsed: Result<Command, Result<(), Failure>>) -> Result<Box<ForwardAr
 fn parsed(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
     Cli::try_parse_from(words).map(|cli| cli.command).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            error.print().map_err(|error| Failure::run(format!("cannot write to standard output: {error}")))
+            error.print().map_err(|error| output::failure(&error, "output"))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => output::print(&error.render().to_string()),
         _ => Err(Failure::Input(fold::one_line(&error, &fold::command_path(&Cli::command(), words)))),
