@@ -83,9 +83,10 @@ impl Links {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
         // The numbers come last, because of 255 ports the number after the last one does not exist.
         for (link, place) in self.ports.iter_mut().zip(0..) {
-            lines.extend(link.look_at_name(is_up(usize::from(place))).map(|line| (Level::Warning, line)));
+            let is_up = is_up(usize::from(place));
+            lines.extend(link.look_at_name(is_up).map(|line| (Level::Warning, line)));
             let names = (&link.port[..], &link.name[..]);
-            lines.extend(self.carriers.see(usize::from(place), link.carrier(), names));
+            lines.extend(self.carriers.see(usize::from(place), (link.carrier(), is_up), names));
             let too_long = link.look_at_length(self.longest);
             let end = if self.has_ends { link.look_at_end() } else { None };
             if end.is_some() {

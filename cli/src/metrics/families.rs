@@ -247,7 +247,7 @@ pub fn carriers(page: &mut Page, cut: &Cut, carriers: &Carriers) {
     for (at, labels) in &all {
         carriers.of_port(*at).into_iter().for_each(|has| family.sample(&borrowed(labels), u8::from(has)));
     }
-    let help = "How often the port's interface was seen to lose its carrier.";
+    let help = "How often the port's interface was seen to lose its carrier while it was up.";
     let mut family = page.family("netmem_port_carrier_losses", Kind::Counter, help);
     for (at, labels) in &all {
         carriers.losses(*at).into_iter().for_each(|count| family.sample(&borrowed(labels), count));

@@ -36,7 +36,7 @@ fn sections() -> Vec<(&'static str, String)> {
         between: Vec::new(),
     };
     let seen = Carriers::of(2);
-    seen.see(0, Some(true), ("", ""));
+    seen.see(0, (Some(true), true), ("", ""));
     let written = |write: &dyn Fn(&mut Page)| {
         let mut page = Page::new(Format::Classic);
         write(&mut page);
