@@ -1,6 +1,7 @@
 //! Failures of a command: the lines on standard error, and the exit code.
 
 use crate::log::{self, Level};
+use netmem::port::xdp::XdpError;
 use netmem::system::errno::descriptor_remedy_of;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -80,6 +81,17 @@ impl Failure {
         }
         ExitCode::from(code)
     }
+}
+
+/// Returns whether a queue of an interface may be there later: another program has it, or the host has no descriptors left.
+pub fn is_xdp_for_now(error: &XdpError) -> bool {
+    matches!(
+        error,
+        XdpError::QueueBound { .. }
+            | XdpError::ProgramAttached { .. }
+            | XdpError::NoDescriptor { .. }
+            | XdpError::Refused { .. }
+    )
 }
 
 /// Returns whether the error of a call may be gone later: another program has the address, or the host has no descriptors or

@@ -2,7 +2,7 @@
 
 use crate::args::GrantArgs;
 use crate::bucket::Bucket;
-use crate::failure::Failure;
+use crate::failure::{Failure, is_xdp_for_now};
 use crate::log::{self, Level};
 use crate::{sandbox, stop};
 use netmem::port::xdp::{GrantListener, GrantRequest, Take, XdpGrant, XdpModePreference};
@@ -85,13 +85,13 @@ impl Limits {
 /// Gives a grant to each client that asks, if the one before has ended.
 ///
 /// # Errors
-/// [`Failure::NotNow`] if another program listens there or no descriptor is left. [`Failure::Input`] if the socket cannot
-/// be opened for another reason, if the queue is not available now, or if privileges are left.
+/// [`Failure::NotNow`] if another program listens there or has the queues, or no descriptor is left. [`Failure::Input`] if the
+/// socket or the queues cannot be opened for another reason, or if privileges are left.
 pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let take = args.port.take.clone().unwrap_or_default();
     // Tried once, so that an error is reported now, and not to the first client.
-    drop(grant(args, &take).map_err(Failure::Input)?);
+    drop(grant(args, &take)?);
     let at = args.to.display();
     let listener = GrantListener::open(&args.to, args.mode, args.group).map_err(|errno| {
         let line = format!("--to {at}: {errno}: choose another path, or end the program that listens there");
@@ -116,10 +116,10 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn grant(args: &GrantArgs, take: &Take) -> Result<XdpGrant, String> {
-    let queues = args.port.of_worker(0, 1, args.port.count(1)?);
+fn grant(args: &GrantArgs, take: &Take) -> Result<XdpGrant, Failure> {
+    let queues = args.port.of_worker(0, 1, args.port.count(1).map_err(Failure::Input)?);
     XdpGrant::new(&args.port.interface, &queues, XdpModePreference::default(), take)
-        .map_err(|error| error.to_string())
+        .map_err(|error| if is_xdp_for_now(&error) { Failure::not_now(error) } else { Failure::input(error) })
 }
 
 fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest, limits: &mut Limits) {
@@ -134,7 +134,8 @@ fn answer(args: &GrantArgs, take: &Take, request: &GrantRequest, limits: &mut Li
             Ok(()) => limits.say(Level::Info, format!("user {user} has {}", args.port)),
             Err(errno) => limits.say(Level::Warning, format!("user {user} did not take its grant: {errno}")),
         },
-        Err(reason) => {
+        Err(failure) => {
+            let reason = failure.lines().join(" ");
             limits.say(Level::Warning, format!("user {user} was refused: {reason}"));
             request.refuse(&reason);
         }

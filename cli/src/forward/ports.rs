@@ -7,7 +7,7 @@ use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::worker_setup::Owner;
 use crate::args::{ModeArg, port_interface};
-use crate::failure::{Failure, is_for_now};
+use crate::failure::{Failure, is_for_now, is_xdp_for_now};
 use netmem::page::Memory;
 use netmem::port::Port;
 use netmem::port::af_packet::AfPacketError;
@@ -16,7 +16,7 @@ use netmem::port::memif::MemifError;
 use netmem::port::pcap::PcapError;
 use netmem::port::tap::TapError;
 use netmem::port::trace::TraceError;
-use netmem::port::xdp::{Netdev, TakeControl, XdpError};
+use netmem::port::xdp::{GrantError, Netdev, TakeControl};
 use netmem::system::errno::Errno;
 use netmem_ports::{KernelCopies, OpenError, OpenPort, PortOpener, PortPlace, PortSpec};
 use netmem_router::Interface;
@@ -142,13 +142,13 @@ pub fn opened(
 /// descriptors for, may be there later.
 fn refused(error: &OpenError) -> Failure {
     let is_not_now = match error {
-        OpenError::Xdp(error) | OpenError::NoQueueForWorker { error, .. } => matches!(
-            error,
-            XdpError::QueueBound { .. }
-                | XdpError::ProgramAttached { .. }
-                | XdpError::NoDescriptor { .. }
-                | XdpError::Refused { .. }
-        ),
+        OpenError::Xdp(error) | OpenError::NoQueueForWorker { error, .. } => is_xdp_for_now(error),
+        // The process that grants may come later, and grants the queues again once another server has ended.
+        OpenError::Grant { error, .. } => match error {
+            GrantError::Connect { errno, .. } => *errno != Errno::ACCESS,
+            GrantError::Refused(_) | GrantError::TimedOut | GrantError::NoRoom => true,
+            _ => false,
+        },
         OpenError::Packet(error) => matches!(error, AfPacketError::Refused { .. }),
         OpenError::Tap(error) => matches!(error, TapError::Busy(_) | TapError::Refused { .. }),
         // If the file is no socket, no program listens there.
@@ -180,6 +180,7 @@ fn queues(opened: Vec<Opened>) -> Ports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netmem::port::xdp::XdpError;
     use std::io;
     use std::os::unix::net::UnixListener;
 
@@ -193,7 +194,11 @@ mod tests {
         let bound = || XdpError::QueueBound { interface: name(), queue: 0 };
         let step = "open";
         let file = |errno: Errno| PcapError::Open { path: "/one".into(), error: errno.into() };
-        let now: [OpenError; 16] = [
+        let connect = |errno| GrantError::Connect { path: "/one".into(), errno };
+        let grant = |error| OpenError::Grant { port: name(), error };
+        let now: [OpenError; 18] = [
+            grant(connect(Errno::NOENT)),
+            grant(GrantError::Refused(name())),
             file(Errno::MFILE).into(),
             MemifError::Listen { path: "/one".into(), errno: Errno::NFILE }.into(),
             bound().into(),
@@ -214,7 +219,10 @@ mod tests {
         for error in now {
             assert_eq!(refused(&error), Failure::NotNow(error.to_string()));
         }
-        let never: [OpenError; 11] = [
+        let never: [OpenError; 14] = [
+            grant(connect(Errno::ACCESS)),
+            grant(GrantError::InvalidReply("it begins otherwise")),
+            OpenError::GrantedOther { port: name(), granted: name() },
             file(Errno::NOENT).into(),
             XdpError::UnknownInterface { interface: name() }.into(),
             OpenError::NoQueueForWorker { error: XdpError::GuardPages, workers: 2 },
